@@ -1,0 +1,27 @@
+"""Errors that a person can act on."""
+
+from collections.abc import Sequence
+
+
+class UserError(Exception):
+    """Something the user can mend.
+
+    The message says what was wrong, where, and what to do. The command line prints it without a traceback and
+    exits with code 2.
+    """
+
+
+class SettingsError(UserError):
+    """One or more wrong settings, all reported at once."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        count = "1 wrong setting" if len(self.problems) == 1 else f"{len(self.problems)} wrong settings"
+        super().__init__("\n".join([f"{count}:", *(f"  - {problem}" for problem in self.problems)]))
+
+
+class MissingExtraError(UserError):
+    """A feature whose optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional package: pip install 'cacr[{extra}]'")

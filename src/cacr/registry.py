@@ -1,0 +1,70 @@
+"""Name -> thing: one small decorator, used for objectives, frameworks, encoders, sources, presets and protocols."""
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from inspect import getdoc
+from typing import Generic, TypeVar
+
+from cacr.errors import UserError
+
+T = TypeVar("T")
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint that names what the user may have meant, or everything there is when nothing is close."""
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
+
+
+class UnknownNameError(UserError, LookupError):
+    """A name that no registry knows."""
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name.
+
+    Example:
+        >>> shapes: Registry[type] = Registry("shape")
+        >>> @shapes.register("disc")
+        ... class Disc:
+        ...     '''A filled circle.'''
+        >>> shapes["disc"] is Disc
+        True
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._things: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """A decorator that makes a thing known as ``name``."""
+
+        def remember(thing: T) -> T:
+            if name in self._things:
+                raise ValueError(f"two {self.kind}s are named {name!r}")
+            self._things[name] = thing
+            return thing
+
+        return remember
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._things:
+            raise UnknownNameError(f"there is no {self.kind} {name!r}; {nearest(name, self.names())}")
+        return self._things[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._things)
+
+    def summaries(self) -> dict[str, str]:
+        """The first line of each thing's docstring, by name."""
+        return {name: (getdoc(self._things[name]) or "").split("\n", 1)[0] for name in self.names()}
