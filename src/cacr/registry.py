@@ -1,4 +1,4 @@
-"""Name -> thing: one small decorator, used for objectives, frameworks, encoders, sources, presets and protocols."""
+"""Name -> thing: one small decorator for objectives, frameworks, encoders, sources, presets and protocols."""
 
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
