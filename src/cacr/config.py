@@ -1,0 +1,221 @@
+"""Every setting, its default and its bounds: the only place where they are written down.
+
+A setting that may be ``auto`` is resolved once, before training, by :mod:`cacr.training.resolve`; what it became is
+printed and stored. Options of an objective, a framework or a view preset are not repeated here: they are the keyword
+arguments of the registered thing (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``) and live in ``*_options``.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cacr.errors import SettingsError, UserError
+from cacr.registry import nearest
+
+FORMAT = 1
+"""Version of the run folder: of ``config.yaml``, the checkpoints and ``encoder.json``."""
+
+Auto = Literal["auto"]
+Options = dict[str, Any]
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and unknown names are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PretrainSettings(Settings):
+    """Settings of ``cacr pretrain``."""
+
+    data: str = Field(description="folder of images, or the name of a data set: cifar10, stl10, digits, ...")
+    data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
+    download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
+    imbalance: str = Field("none", description="none, linear, exponential or longtail:RATIO")
+    imbalance_seed: int = Field(2021, ge=0, description="draws the images that an imbalance rule keeps")
+    max_unreadable: float = Field(
+        0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
+    )
+
+    encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
+    width: float | Auto = Field("auto", gt=0, le=4, description="factor on the channels of small_alexnet")
+    image_size: int | Auto = Field("auto", ge=8, le=1024, description="side of a view in pixels")
+    dim: int = Field(128, ge=2, description="dimension of the embeddings")
+    init: str | None = Field(
+        None, description="start from a run, a weights file, or 'timm' (with --download)"
+    )
+
+    framework: str = Field("in_batch", description="who the negatives are: in_batch")
+    objective: str = Field("cacr", description="what is minimised: cacr, info_nce, ... (see `cacr list`)")
+    objective_options: Options = Field({}, description="the objective's own settings, such as t_neg")
+    batch_norm: Literal["per_view", "joint"] = Field(
+        "per_view", description="batch statistics of each view on its own, or of all views together"
+    )
+
+    preset: str = Field("auto", description="view preset (see `cacr list`)")
+    view_options: Options = Field({}, description="the preset's own settings, such as grey")
+    views: int | Auto = Field("auto", ge=2, le=64, description="views of each image, V = K + 1")
+
+    batch_size: int | Auto = Field("auto", ge=2, description="images in a step, over all processes")
+    epochs: int | Auto = Field("auto", ge=1, description="passes over the data")
+    max_steps: int | None = Field(
+        None, ge=1, description="end after so many optimiser steps, schedule included"
+    )
+    optimizer: Literal["sgd"] = Field("sgd", description="sgd")
+    lr: float | Auto = Field("auto", gt=0, description="peak learning rate")
+    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD")
+    weight_decay: float = Field(1e-4, ge=0, description="of the optimiser")
+    schedule: Literal["auto", "cosine", "multistep", "constant"] = Field(
+        "auto", description="of the learning rate: cosine, multistep or constant"
+    )
+    milestones: tuple[float, ...] = Field(
+        (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
+    )
+    gamma: float = Field(0.1, gt=0, lt=1, description="multistep: factor of each drop")
+    warmup_epochs: float | Auto = Field("auto", ge=0, description="epochs of linear warm-up")
+    accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged in one step")
+    clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient")
+
+    precision: Literal["auto", "float32", "bf16"] = Field(
+        "auto", description="bf16 where the processor has it"
+    )
+    channels_last: bool = Field(True, description="memory layout of images and convolutions")
+    accelerator: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="cpu, cuda, or whichever there is"
+    )
+    devices: int = Field(1, ge=1, description="processes on this machine")
+    nodes: int = Field(1, ge=1, description="machines")
+    workers: int | Auto = Field("auto", ge=0, description="processes that decode image files")
+    seed: int = Field(0, ge=0, description="of everything random")
+
+    log_every_steps: int = Field(10, ge=1, description="steps between lines of metrics.jsonl")
+    checkpoint_every_steps: int | Auto = Field(
+        "auto", ge=1, description="steps between checkpoints; auto: an epoch"
+    )
+    tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
+    wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
+
+
+RESUMABLE = frozenset(
+    {"epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes", "accelerator"}
+    | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
+)
+"""Settings that may differ when a run is resumed: they change how far or where it runs, not what it learns."""
+
+
+class KnnSettings(Settings):
+    """Weighted nearest neighbours on cached features."""
+
+    k: int = Field(200, ge=1, description="neighbours that vote")
+    temperature: float = Field(0.07, gt=0, description="a neighbour votes with exp(cosine / temperature)")
+    labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
+    draws: int = Field(5, ge=1, description="draws of those labels, for mean and spread")
+
+
+class LinearSettings(Settings):
+    """A linear classifier on cached features; the learning rate is chosen on a validation split."""
+
+    lrs: tuple[float, ...] = Field(
+        (0.001, 0.003, 0.01, 0.03, 0.1), description="learning rates trained at once"
+    )
+    epochs: int = Field(100, ge=1, description="passes over the features")
+    batch_size: int = Field(512, ge=1, description="features in a step")
+    validation: float = Field(
+        0.1, gt=0, lt=1, description="share of the training labels that chooses the rate"
+    )
+    labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
+    draws: int = Field(5, ge=1, description="draws of those labels, for mean and spread")
+
+
+class PaperLinearSettings(Settings):
+    """The paper's small-scale probe: features recomputed from random crops, Adam, last epoch is the headline."""
+
+    lr: float = Field(1e-3, gt=0, description="of Adam")
+    epochs: int = Field(100, ge=1, description="passes over the training images")
+    batch_size: int = Field(128, ge=1, description="images in a step")
+
+
+class EvaluateSettings(Settings):
+    """Settings of ``cacr evaluate``."""
+
+    data: str = Field(description="labelled data that the classifiers learn from")
+    test_data: str | None = Field(
+        None, description="labelled data that they are judged on; else a test part or a fifth"
+    )
+    data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
+    download: bool = Field(False, description="allow downloads of data sets")
+    protocols: tuple[str, ...] = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
+    options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
+    batch_size: int = Field(256, ge=1, description="images encoded at once")
+    workers: int | Auto = Field("auto", ge=0, description="processes that decode image files")
+    accelerator: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="cpu, cuda, or whichever there is"
+    )
+    seed: int = Field(0, ge=0, description="of splits, draws and classifiers")
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def make(kind: type[S], values: Mapping[str, Any]) -> S:
+    """Settings from plain values (strings are parsed).
+
+    Raises:
+        SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        raise SettingsError(problems(kind, error)) from None
+
+
+def problems(kind: type[Settings], error: ValidationError) -> list[str]:
+    """What is wrong, one line for each setting."""
+    found: dict[str, list[str]] = {}
+    for item in error.errors():
+        name = str(item["loc"][0])
+        if item["type"] == "extra_forbidden":
+            found[name] = [f"there is no setting {name!r}; {nearest(name, list(kind.model_fields))}"]
+        elif item["type"] == "missing":
+            found[name] = [f"{name} is missing: {kind.model_fields[name].description}"]
+        else:
+            reason = item["msg"].replace("Input should be", "must be", 1)
+            found.setdefault(name, []).append(reason)
+            # A value that may also be 'auto' fails twice, once for each alternative: one line tells both.
+            found[name] = sorted(found[name], key=lambda text: "'auto'" in text)
+    given = {str(item["loc"][0]): item["input"] for item in error.errors()}
+    return [
+        texts[0]
+        if texts[0].startswith(("there is no setting", f"{name} is missing"))
+        else f"{name} {' or '.join(texts)} (got {given[name]!r})"
+        for name, texts in found.items()
+    ]
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML mapping, read with the safe loader."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid YAML: {error}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UserError(f"{path} must hold 'name: value' lines")
+    return values
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """``key=value`` as given to ``--set``; the value is read as YAML, so that numbers and lists are what they look like."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"--set takes name=value, got {text!r}")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        return key.strip(), value
