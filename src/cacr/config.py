@@ -1,8 +1,8 @@
 """Every setting, its default and its bounds: the only place where they are written down.
 
-A setting that may be ``auto`` is resolved once, before training, by :mod:`cacr.training.resolve`; what it became is
-printed and stored. Options of an objective, a framework or a view preset are not repeated here: they are the keyword
-arguments of the registered thing (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``) and live in ``*_options``.
+A setting that may be ``auto`` is resolved once, before training, by :mod:`cacr.training.resolve`; what it
+became is printed and stored. Options of an objective or a view preset are not repeated here: they are the
+keyword arguments of the registered thing (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``).
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ RESUMABLE = frozenset(
     {"epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes", "accelerator"}
     | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
 )
-"""Settings that may differ when a run is resumed: they change how far or where it runs, not what it learns."""
+"""Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
 
 
 class KnnSettings(Settings):
@@ -131,7 +131,7 @@ class LinearSettings(Settings):
 
 
 class PaperLinearSettings(Settings):
-    """The paper's small-scale probe: features recomputed from random crops, Adam, last epoch is the headline."""
+    """The paper's small-scale probe: features of fresh random crops, Adam; the last epoch is the headline."""
 
     lr: float = Field(1e-3, gt=0, description="of Adam")
     epochs: int = Field(100, ge=1, description="passes over the training images")
@@ -211,7 +211,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """``key=value`` as given to ``--set``; the value is read as YAML, so that numbers and lists are what they look like."""
+    """``key=value`` as given to ``--set``; the value is read as YAML, so that a number is a number."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UserError(f"--set takes name=value, got {text!r}")
