@@ -1,0 +1,109 @@
+"""Checkpoints: atomic, verified, the last two kept.
+
+A file is named ``step-00001234.9f3c01ab.pt``: the step, and the CRC-32 of its content, so that a damaged file is
+recognised before anything is read from it.
+"""
+
+import os
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from cacr.errors import UserError
+
+State = dict[str, Any]
+KEEP = 2
+_NAME = re.compile(r"step-(\d{8})\.([0-9a-f]{8})\.pt")
+
+
+class _Checksum:
+    """A file for writing that computes the CRC-32 of what passes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.value = 0
+
+    def write(self, data: bytes) -> int:
+        self.value = zlib.crc32(data, self.value)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def save_checkpoint(folder: Path, step: int, state: State) -> Path:
+    """Write ``state`` and then remove all but the last two checkpoints.
+
+    Nothing is lost when this fails: the earlier checkpoints are removed only after the new one is on the disk.
+    """
+    temporary = folder / ".writing.tmp"
+    try:
+        with temporary.open("wb") as file:
+            checked = _Checksum(file)
+            torch.save(state, checked)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        path = folder / f"step-{step:08d}.{checked.value:08x}.pt"
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        temporary.unlink(missing_ok=True)
+        kept = list_checkpoints(folder)
+        hint = (
+            f"the run can be resumed from step {kept[-1][0]}"
+            if kept
+            else "no checkpoint had been written yet"
+        )
+        raise UserError(
+            f"cannot write a checkpoint into {folder} ({error}): is the disk full? {hint}"
+        ) from error
+    for _, old in list_checkpoints(folder)[:-KEEP]:
+        old.unlink()
+    return path
+
+
+def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """(step, file) of every checkpoint, oldest first."""
+    found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("step-*.pt"))
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def load_checkpoint(path: Path) -> State:
+    """The state in ``path``, after its checksum has been verified.
+
+    Raises:
+        UserError: when the file is damaged.
+    """
+    match = _NAME.fullmatch(path.name)
+    if match is None or _crc32(path) != int(match[2], 16):
+        raise UserError(f"{path} is damaged (its checksum does not match)")
+    state: State = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def load_latest(folder: Path, warn: Callable[[str], None]) -> State | None:
+    """The newest checkpoint that is whole, or None when there is none at all.
+
+    Raises:
+        UserError: when checkpoints exist but every one is damaged.
+    """
+    found = list_checkpoints(folder)
+    for _, path in reversed(found):
+        try:
+            return load_checkpoint(path)
+        except UserError as error:
+            warn(f"{error}; falling back to the previous checkpoint")
+    if found:
+        raise UserError(f"every checkpoint in {folder} is damaged: start the run again with another --out")
+    return None
+
+
+def _crc32(path: Path) -> int:
+    value = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            value = zlib.crc32(block, value)
+    return value

@@ -1,0 +1,28 @@
+"""Which numbers a processor multiplies fast."""
+
+from pathlib import Path
+
+import torch
+
+_BF16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
+"""CPU features with which bf16 products are computed in hardware (Intel, AMD, Arm); without them bf16 is slower."""
+
+
+def cpu_flags() -> frozenset[str]:
+    """Features of this CPU as Linux reports them; empty elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip().lower() in ("flags", "features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Whether bf16 products run in hardware on ``device``."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and bool(cpu_flags() & _BF16_FLAGS)

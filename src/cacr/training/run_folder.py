@@ -1,0 +1,120 @@
+"""A run is a folder: what lies where, who may write, and what a newer format means."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cacr.config import FORMAT, PretrainSettings, make, read_yaml
+from cacr.errors import UserError
+from cacr.files import check_format, write_atomically
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """Resolved settings, format version and versions of the software."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line: every figure ever logged."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The last two states of the training."""
+        return self.path / "checkpoints"
+
+    @property
+    def evaluation(self) -> Path:
+        """One JSON file for each result."""
+        return self.path / "evaluation"
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.path / "report.html"
+
+    @property
+    def unreadable(self) -> Path:
+        """Files that were skipped, and why."""
+        return self.path / "unreadable.txt"
+
+    @property
+    def indices(self) -> Path:
+        """Numbers of the images that an imbalance rule kept."""
+        return self.path / "indices.json"
+
+    def require_new(self) -> None:
+        """Refuse a folder that holds anything."""
+        if self.config.exists():
+            raise UserError(
+                f"{self.path} already holds a run: continue it with --resume, or choose another --out"
+            )
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise UserError(f"{self.path} exists and is not empty: choose another --out")
+
+    def create(self) -> None:
+        """Make the folder."""
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot create {self.path}: {error.strerror}") from None
+
+    def write_settings(self, settings: PretrainSettings, versions: dict[str, str]) -> None:
+        """Store resolved settings."""
+        content = {"format": FORMAT, "versions": versions, "settings": settings.model_dump(mode="json")}
+        write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
+
+    def read_settings(self) -> PretrainSettings:
+        """Settings of the run; a newer format is refused."""
+        if not self.config.exists():
+            raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
+        content = read_yaml(self.config)
+        check_format(content.get("format"), self.config)
+        return make(PretrainSettings, content.get("settings") or {})
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All lines of ``metrics.jsonl`` that are whole (a killed process may leave half of one)."""
+        if not self.metrics.exists():
+            return []
+        rows = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                rows.append(json.loads(line))
+        return rows
+
+    def drop_metrics_after(self, step: int) -> None:
+        """Forget what was logged after ``step``: a resumed run logs it again."""
+        kept = [row for row in self.read_metrics() if row.get("step", 0) <= step]
+        write_atomically(self.metrics, "".join(json.dumps(row) + "\n" for row in kept).encode())
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run so that no second process writes into it."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: no advisory locks; two writers are the user's own care there
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise UserError(f"another process is training in {self.path}: wait for it, or stop it") from None
+        try:
+            yield
+        finally:
+            os.close(handle)
