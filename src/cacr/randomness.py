@@ -1,8 +1,8 @@
 """Randomness without state: a generator is a function of what it is for.
 
-Everything random in a run is drawn from a generator that is seeded by the run's seed and by where it is used
-(epoch, step, image, rank). Nothing has to be stored to resume a run exactly, and the number of worker processes does
-not change what is drawn.
+Everything random in a run is drawn from a generator that is seeded by the run's seed and by where it is
+used (epoch, step, image, rank). Nothing has to be stored to resume a run exactly, and the number of worker
+processes does not change what is drawn.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Checkpoints: atomic, verified, the last two kept.
 
-A file is named ``step-00001234.9f3c01ab.pt``: the step, and the CRC-32 of its content, so that a damaged file is
-recognised before anything is read from it.
+A file is named ``step-00001234.9f3c01ab.pt``: the step, and the CRC-32 of its content, so that a damaged file
+is recognised before anything is read from it.
 """
 
 import os
@@ -38,7 +38,7 @@ class _Checksum:
 def save_checkpoint(folder: Path, step: int, state: State) -> Path:
     """Write ``state`` and then remove all but the last two checkpoints.
 
-    Nothing is lost when this fails: the earlier checkpoints are removed only after the new one is on the disk.
+    Nothing is lost when this fails: earlier checkpoints are removed only after the new one is on the disk.
     """
     temporary = folder / ".writing.tmp"
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 _BF16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
-"""CPU features with which bf16 products are computed in hardware (Intel, AMD, Arm); without them bf16 is slower."""
+"""CPU features that multiply bf16 in hardware (Intel, AMD, Arm); without them float32 is faster."""
 
 
 def cpu_flags() -> frozenset[str]:
@@ -24,5 +24,5 @@ def cpu_flags() -> frozenset[str]:
 def has_fast_bf16(device: torch.device) -> bool:
     """Whether bf16 products run in hardware on ``device``."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and bool(cpu_flags() & _BF16_FLAGS)

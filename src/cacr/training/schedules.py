@@ -32,8 +32,8 @@ def build_schedule(
 ) -> Schedule:
     """The schedule ``name`` over ``total`` steps.
 
-    When a run is resumed with another number of epochs, the schedule is the one of a run of the new length, from the
-    step of resumption on: the steps already made are not repeated.
+    When a run is resumed with another number of epochs, the schedule is the one of a run of the new length,
+    from the step of resumption on: the steps already made are not repeated.
     """
     base = {
         "cosine": cosine(total),

@@ -1,0 +1,38 @@
+"""What a framework is: it turns the views of a batch into the parts of a loss."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from cacr.registry import Registry
+
+
+class Negatives(NamedTuple):
+    """How many negatives a query has, and where they come from."""
+
+    number: int
+    origin: str
+
+
+class Framework(nn.Module, ABC):
+    """Base of the frameworks; ``encoder`` is what is kept when the training is over."""
+
+    encoder: nn.Module
+
+    @abstractmethod
+    def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Named scalars, ``loss`` among them.
+
+        Args:
+            views: one normalised tensor (views, images, 3, size, size) for each size of crop; with several
+                processes the images of this process, while the loss is that of the global batch.
+        """
+
+    @abstractmethod
+    def negatives(self, images: int, views: int) -> Negatives:
+        """Negatives of one query in a global batch of ``images`` with ``views`` views."""
+
+
+FRAMEWORKS: Registry[type[Framework]] = Registry("framework")
