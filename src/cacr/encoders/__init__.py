@@ -1,1 +1,25 @@
-"""encoders."""
+"""Encoders: images (n, 3, s, s) to features (n, feature_dim), their heads, and their files."""
+
+from cacr.encoders import resnet, small_alexnet  # noqa: F401  (they register themselves)
+from cacr.encoders.batch_norm import normalise_per_view
+from cacr.encoders.build import build_encoder, require_encoder
+from cacr.encoders.encoder import Encoder, EncoderInfo
+from cacr.encoders.files import load_encoder, save_encoder
+from cacr.encoders.heads import HEADS, build_head
+from cacr.encoders.initial_weights import LoadedWeights, load_weights
+from cacr.encoders.registry import ENCODERS
+
+__all__ = [
+    "ENCODERS",
+    "HEADS",
+    "Encoder",
+    "EncoderInfo",
+    "LoadedWeights",
+    "build_encoder",
+    "build_head",
+    "load_encoder",
+    "load_weights",
+    "normalise_per_view",
+    "require_encoder",
+    "save_encoder",
+]

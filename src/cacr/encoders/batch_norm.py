@@ -1,0 +1,32 @@
+"""Batch norm that keeps the statistics of each view apart while all views pass in one forward."""
+
+from types import MethodType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+def normalise_per_view(module: nn.Module, views: int) -> None:
+    """Make every batch-norm layer of a module treat its input as ``views`` equal parts along the batch.
+
+    In training mode a view-major batch (views * images, ...) then gives the values, gradients, running
+    statistics and batch counts of ``views`` forward calls, one for each view. Evaluation mode and state dicts
+    are unchanged. It may be called again with another number; 1 gives ordinary batch norm.
+    """
+    for layer in module.modules():
+        if isinstance(layer, _BatchNorm):
+            layer.views = views  # type: ignore[assignment]
+            # A bound method is copied together with its layer by copy.deepcopy; a closure would not be.
+            layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
+
+
+def _forward(layer: _BatchNorm, x: Tensor) -> Tensor:
+    """``layer(x)``, part by part."""
+    views: int = layer.views  # type: ignore[assignment]
+    forward = type(layer).forward
+    if views == 1 or not layer.training:
+        return forward(layer, x)
+    if len(x) % views:
+        raise ValueError(f"{len(x)} inputs cannot be {views} views of the same images")
+    return torch.cat([forward(layer, part) for part in x.chunk(views)])

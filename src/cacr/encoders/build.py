@@ -1,0 +1,85 @@
+"""Encoders by name."""
+
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import nn
+
+from cacr.encoders.encoder import Encoder, EncoderInfo
+from cacr.encoders.registry import ENCODERS
+from cacr.encoders.timm_models import require_timm_name, timm_backbone
+from cacr.errors import UserError
+
+
+def build_encoder(name: str, *, image_size: int, width: float = 1.0, pretrained: bool = False) -> Encoder:
+    """An encoder with random weights, drawn from torch's generator.
+
+    Args:
+        name: small_alexnet, resnet18, resnet50, or any timm name.
+        image_size: Side of the images in pixels.
+        width: Factor on the channels, for encoders that have one.
+        pretrained: Start from timm's weights instead; this may use the network.
+
+    Raises:
+        UserError: for an unknown name (with the nearest), a width that the encoder does not have, or a size
+            that it cannot take.
+    """
+    if name in ENCODERS:
+        backbone = _own(name, image_size, width, pretrained)
+    else:
+        require_encoder(name)
+        _refuse_width(name, width)
+        backbone = timm_backbone(name, image_size=image_size, pretrained=pretrained)
+    dim = _feature_dim(name, backbone, image_size)
+    return Encoder(backbone, EncoderInfo(name, image_size, dim, width=width))
+
+
+def require_encoder(name: str) -> None:
+    """Refuse a name that is neither of the package nor of timm, with the nearest names.
+
+    Raises:
+        UnknownNameError: with what the user may have meant.
+    """
+    if name not in ENCODERS:
+        require_timm_name(name, ENCODERS.names())
+
+
+def _own(name: str, image_size: int, width: float, pretrained: bool) -> nn.Module:
+    """A backbone of the registry, given the arguments that it takes."""
+    make = ENCODERS[name]
+    takes = signature(make).parameters
+    options: dict[str, Any] = {"image_size": image_size}
+    if "width" in takes:
+        options["width"] = width
+    else:
+        _refuse_width(name, width)
+    if "pretrained" in takes:
+        options["pretrained"] = pretrained
+    elif pretrained:
+        raise UserError(f"there are no pretrained weights of {name}; choose a timm encoder such as resnet18")
+    return make(**options)
+
+
+def _refuse_width(name: str, width: float) -> None:
+    if width != 1:
+        raise UserError(
+            f"{name} has no width (got {width:g}); leave it out, or choose small_alexnet or a smaller encoder"
+        )
+
+
+@torch.no_grad()
+def _feature_dim(name: str, backbone: nn.Module, image_size: int) -> int:
+    """Dimension of the features, seen by encoding one black image: so a size that does not fit shows here."""
+    training = backbone.training
+    try:
+        features = backbone.eval()(torch.zeros(1, 3, image_size, image_size))
+    except Exception as error:  # every network has its own way of failing on a size
+        raise UserError(f"{name} cannot take images of {image_size} pixels: {error}") from error
+    finally:
+        backbone.train(training)
+    if features.ndim != 2:
+        raise UserError(
+            f"{name} gives features of shape {tuple(features.shape[1:])}, not one vector an image"
+        )
+    return int(features.shape[1])

@@ -1,0 +1,107 @@
+"""Encoders on disk: ``encoder.safetensors`` with ``encoder.json`` beside it."""
+
+import json
+import os
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from cacr.config import FORMAT
+from cacr.encoders.build import build_encoder
+from cacr.encoders.encoder import Encoder, EncoderInfo
+from cacr.errors import UserError
+
+WEIGHTS = "encoder.safetensors"
+
+
+def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
+    """Write ``encoder.safetensors`` and ``encoder.json`` into a run folder, each whole or not at all.
+
+    The weights are those of the backbone under its own names, so that timm loads the file of a timm encoder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: tensor.cpu().contiguous() for name, tensor in encoder.backbone.state_dict().items()}
+    weights, description = folder / WEIGHTS, (folder / WEIGHTS).with_suffix(".json")
+    unfinished = weights.with_name(f".{weights.name}.tmp"), description.with_name(f".{description.name}.tmp")
+    try:
+        save_file(state, unfinished[0], metadata={"format": "pt"})
+        unfinished[1].write_text(json.dumps(asdict(info), indent=2) + "\n", encoding="utf-8")
+        for source, target in zip(unfinished, (weights, description), strict=True):
+            source.replace(target)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot write the encoder to {folder}: {error}") from error
+    finally:
+        for path in unfinished:
+            path.unlink(missing_ok=True)
+
+
+def load_encoder(path: str | os.PathLike[str]) -> Encoder:
+    """The encoder of a run, in evaluation mode.
+
+    Args:
+        path: A run folder, or a ``.safetensors`` file with its ``.json`` beside it.
+
+    Example:
+        >>> encoder = load_encoder("runs/demo")                                       # doctest: +SKIP
+        >>> features = encoder(encoder.preprocess("photo.jpg")[None])                 # doctest: +SKIP
+    """
+    weights = weights_file(Path(path))
+    info = read_info(weights.with_suffix(".json"))
+    encoder = build_encoder(info.encoder, image_size=info.image_size, width=info.width)
+    try:
+        encoder.backbone.load_state_dict(read_safetensors(weights))
+    except RuntimeError as error:
+        raise UserError(f"{weights} does not hold the encoder that its .json describes: {error}") from None
+    encoder.info = info
+    return encoder.eval()
+
+
+def weights_file(path: Path) -> Path:
+    """The weights in a run folder, or the file itself."""
+    file = path / WEIGHTS if path.is_dir() else path
+    if not path.exists():
+        raise UserError(f"there is no run folder or weights file {path}")
+    if not file.exists():
+        raise UserError(f"{path} holds no {WEIGHTS}: not a run folder, or its pretraining has not finished")
+    return file
+
+
+def read_info(path: Path) -> EncoderInfo:
+    """What an ``encoder.json`` says; a newer format is refused."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}, which describes the encoder: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: {error}") from None
+    version = values.get("format") if isinstance(values, dict) else None
+    if not isinstance(version, int):
+        raise UserError(f"{path} does not describe an encoder: it has no format version")
+    if version > FORMAT:
+        raise UserError(
+            f"{path} has format {version}, and this cacr reads formats up to {FORMAT}; install a newer cacr"
+        )
+    known = {field.name for field in fields(EncoderInfo)}
+    # JSON has lists where the dataclass has tuples.
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if name in known
+    }
+    try:
+        return EncoderInfo(**given)
+    except TypeError as error:
+        raise UserError(f"{path} does not describe an encoder: {error}") from None
+
+
+def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
+    """Tensors by name."""
+    try:
+        state: dict[str, torch.Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} is not a readable safetensors file: {error}") from None
+    return state

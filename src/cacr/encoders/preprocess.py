@@ -1,0 +1,44 @@
+"""From one image as a user has it to the tensor that an encoder takes."""
+
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from cacr.errors import UserError
+
+ImageLike = Image.Image | np.ndarray | Tensor | str | PathLike[str]
+
+
+def to_pil(image: ImageLike) -> Image.Image:
+    """An RGB image from a PIL image, a uint8 array (h, w[, 3]) or tensor (3, h, w), or the path of a file."""
+    if isinstance(image, str | PathLike):
+        try:
+            with Image.open(Path(image)) as file:
+                return ImageOps.exif_transpose(file).convert("RGB")
+        except OSError as error:
+            raise UserError(f"cannot read the image {image}: {error}") from None
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    if isinstance(image, Tensor):
+        image = (image.movedim(0, -1) if image.ndim == 3 else image).cpu().numpy()
+    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+        raise UserError(
+            f"an image array must be uint8 (height, width, 3) or a uint8 tensor (3, height, width), "
+            f"not {image.dtype} of shape {tuple(image.shape)}"
+        )
+    return Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image).convert("RGB")
+
+
+def centre_crop(image: Image.Image, size: int) -> Image.Image:
+    """The largest centred square, resized to ``size`` pixels."""
+    return ImageOps.fit(image, (size, size), method=Image.Resampling.BILINEAR)
+
+
+def normalise(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """(3, h, w) float32: each channel in [0, 1], minus its mean, over its standard deviation."""
+    values = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
+    return (values - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]

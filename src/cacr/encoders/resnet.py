@@ -1,0 +1,32 @@
+"""ResNets that see small images whole: a 3x3 stem without max-pool up to 64 pixels."""
+
+from torch import nn
+
+from cacr.encoders.registry import ENCODERS
+from cacr.encoders.timm_models import create
+
+LARGEST_SMALL = 64
+"""Side in pixels up to which an image is too small for the ordinary stem, which divides it by four."""
+
+
+@ENCODERS.register("resnet18")
+def resnet18(*, image_size: int, pretrained: bool = False) -> nn.Module:
+    """ResNet-18; a 3x3 stem without max-pool for images up to 64 pixels."""
+    return _resnet("resnet18", image_size, pretrained)
+
+
+@ENCODERS.register("resnet50")
+def resnet50(*, image_size: int, pretrained: bool = False) -> nn.Module:
+    """ResNet-50; a 3x3 stem without max-pool for images up to 64 pixels."""
+    return _resnet("resnet50", image_size, pretrained)
+
+
+def _resnet(name: str, image_size: int, pretrained: bool) -> nn.Module:
+    # Residual branches start as torchvision's do, not at zero: so the published small-image experiments ran.
+    backbone = create(name, pretrained=pretrained, zero_init_last=False)
+    if image_size <= LARGEST_SMALL:
+        stem = nn.Conv2d(3, 64, kernel_size=3, padding=1, bias=False)
+        nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
+        backbone.conv1 = stem
+        backbone.maxpool = nn.Identity()
+    return backbone

@@ -1,0 +1,88 @@
+"""The AlexNet for small images of the paper's CIFAR and STL-10 experiments."""
+
+from collections import OrderedDict
+
+from torch import nn
+
+from cacr.encoders.heads import HEADS
+from cacr.encoders.registry import ENCODERS
+from cacr.errors import UserError
+
+SMALLEST = 15
+"""Side in pixels of the smallest image that leaves one pixel after three 3x3 poolings of stride 2."""
+
+
+def pooled(size: int) -> int:
+    """Side of the output of a 3x3 max-pool of stride 2."""
+    return (size - 3) // 2 + 1
+
+
+@ENCODERS.register("small_alexnet")
+class SmallAlexNet(nn.Sequential):
+    """AlexNet of five 3x3 convolutions for images of 32 or 64 pixels; fc7 features.
+
+    Blocks 0 to 4 are convolutions, 5 and 6 are fc6 and fc7, each with batch norm and ReLU. Block 7, fc8, is
+    the head. Backbone and head together have 27,221,088 parameters for 32 pixels and 58,678,368 for 64.
+
+    Args:
+        image_size: Side of the images in pixels, at least 15.
+        width: Factor on the number of channels of every layer.
+    """
+
+    def __init__(self, *, image_size: int, width: float = 1.0) -> None:
+        if image_size < SMALLEST:
+            raise UserError(
+                f"small_alexnet takes images of {SMALLEST} pixels or more, not {image_size}: "
+                "three poolings leave nothing of smaller ones; choose a larger image_size"
+            )
+
+        def channels(full: int) -> int:
+            return max(1, round(width * full))
+
+        c1, c2, c3, c5, wide = (channels(full) for full in (96, 192, 384, 192, 4096))
+        side = pooled(pooled(pooled(image_size)))
+        super().__init__(
+            OrderedDict(
+                conv1=_convolution(3, c1, pool=True),
+                conv2=_convolution(c1, c2, pool=True),
+                conv3=_convolution(c2, c3),
+                conv4=_convolution(c3, c3),
+                conv5=_convolution(c3, c5, pool=True),
+                fc6=nn.Sequential(nn.Flatten(), *_dense(c5 * side * side, wide)),
+                fc7=nn.Sequential(*_dense(wide, wide)),
+            )
+        )
+        self.apply(_initialise)
+
+
+@HEADS.register("small_alexnet")
+def fc8(feature_dim: int, dim: int) -> nn.Module:
+    """The last layer of small_alexnet is its head: linear, with a bias."""
+    head = nn.Linear(feature_dim, dim)
+    _initialise(head)
+    return head
+
+
+def _convolution(channels_in: int, channels_out: int, *, pool: bool = False) -> nn.Sequential:
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1, bias=False),
+        nn.BatchNorm2d(channels_out),
+        nn.ReLU(inplace=True),
+    ]
+    return nn.Sequential(*layers, nn.MaxPool2d(3, 2)) if pool else nn.Sequential(*layers)
+
+
+def _dense(features_in: int, features_out: int) -> list[nn.Module]:
+    return [
+        nn.Linear(features_in, features_out, bias=False),
+        nn.BatchNorm1d(features_out),
+        nn.ReLU(inplace=True),
+    ]
+
+
+def _initialise(layer: nn.Module) -> None:
+    """Weights from N(0, 0.02), zero biases; batch norm starts at 1 and 0 by itself."""
+    if isinstance(layer, nn.Conv2d | nn.Linear):
+        nn.init.normal_(layer.weight, std=0.02)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)

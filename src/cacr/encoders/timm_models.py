@@ -1,0 +1,64 @@
+"""Backbones by their timm name. timm takes seconds to import, so only the functions here do."""
+
+from typing import Any
+
+from torch import nn
+
+from cacr.errors import UserError
+from cacr.registry import UnknownNameError, nearest
+
+
+def create(name: str, *, pretrained: bool = False, **options: Any) -> nn.Module:
+    """A timm model without its classifier.
+
+    Args:
+        name: A name that timm knows, with or without the tag of pretrained weights.
+        pretrained: Load timm's weights, from the network unless they are cached.
+        options: Further arguments of the model; those that are None are left out.
+    """
+    import timm
+
+    try:
+        model: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
+    except Exception as error:
+        if not pretrained:
+            raise
+        raise UserError(f"cannot load timm's pretrained weights of {name}: {error}") from error
+    return model
+
+
+def require_timm_name(name: str, own: list[str]) -> None:
+    """Refuse a name that timm does not know.
+
+    Args:
+        name: The name to look up.
+        own: Names of the package's own encoders, to suggest beside timm's.
+
+    Raises:
+        UnknownNameError: with the nearest names.
+    """
+    import timm
+
+    if not timm.is_model(name):
+        close = nearest(name, sorted({*own, *timm.list_models()}))
+        hint = close if close.startswith("did you mean") else f"known: {', '.join(own)} and timm's names"
+        raise UnknownNameError(f"there is no encoder {name!r}; {hint}")
+
+
+def timm_backbone(name: str, *, image_size: int, pretrained: bool = False) -> nn.Module:
+    """Any timm model for images of a given size.
+
+    Args:
+        name: A name that timm knows.
+        image_size: Side of the images in pixels.
+        pretrained: Load timm's weights.
+    """
+    import timm
+
+    # Only models with position embeddings are built for one size; convolutional ones refuse the argument.
+    described = timm.get_pretrained_cfg(name, allow_unregistered=True)
+    fixed = described is not None and described.fixed_input_size
+    try:
+        return create(name, pretrained=pretrained, img_size=image_size if fixed else None)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{name} cannot be built for images of {image_size} pixels: {error}") from error

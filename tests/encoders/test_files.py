@@ -1,0 +1,170 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+
+from cacr.config import FORMAT
+from cacr.encoders import Encoder, build_encoder, load_encoder, load_weights, save_encoder
+from cacr.errors import UserError
+
+
+def make(size: int = 16, width: float = 0.05, seed: int = 0) -> Encoder:
+    torch.manual_seed(seed)
+    encoder = build_encoder("small_alexnet", image_size=size, width=width)
+    encoder(torch.randn(4, 3, size, size))  # running statistics that are not those of the start
+    encoder.info = replace(
+        encoder.info, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), preset="cifar", training={"steps": 7}
+    )
+    return encoder
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    encoder = make()
+    save_encoder(tmp_path / "run", encoder, encoder.info)
+    for path in (tmp_path / "run", str(tmp_path / "run" / "encoder.safetensors")):
+        loaded = load_encoder(path)
+        assert loaded.info == encoder.info
+        assert not loaded.training
+        images = torch.randn(3, 3, 16, 16)
+        assert torch.equal(loaded(images), encoder.eval()(images))
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["encoder.json", "encoder.safetensors"]
+    assert json.loads((tmp_path / "run" / "encoder.json").read_text())["format"] == FORMAT
+
+
+def test_timm_loads_the_file_of_a_timm_encoder(tmp_path: Path) -> None:
+    encoder = build_encoder("mobilenetv3_small_050", image_size=32)
+    save_encoder(tmp_path, encoder, encoder.info)
+    model = timm.create_model(
+        "mobilenetv3_small_050", num_classes=0, checkpoint_path=str(tmp_path / "encoder.safetensors")
+    )
+    images = torch.randn(2, 3, 32, 32)
+    assert torch.equal(model.eval()(images), encoder.eval()(images))
+
+
+def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make()
+    save_encoder(tmp_path, encoder, encoder.info)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(UserError, match="No space left"):
+        save_encoder(tmp_path, make(seed=1), encoder.info)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    encoder = make()
+    save_encoder(tmp_path, encoder, replace(encoder.info, format=FORMAT + 1))
+    with pytest.raises(UserError, match=f"has format {FORMAT + 1}.*install a newer cacr"):
+        load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"encoder": "small_alexnet"}'])
+def test_a_damaged_description_is_reported(tmp_path: Path, text: str) -> None:
+    save_encoder(tmp_path, make(), make().info)
+    (tmp_path / "encoder.json").write_text(text)
+    with pytest.raises(UserError, match=r"encoder\.json (is damaged|does not describe an encoder)"):
+        load_encoder(tmp_path)
+
+
+def test_missing_and_damaged_weights_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run folder or weights file"):
+        load_encoder(tmp_path / "nothing")
+    with pytest.raises(UserError, match=r"holds no encoder\.safetensors"):
+        load_encoder(tmp_path)
+    save_encoder(tmp_path, make(), replace(make().info, width=0.1))
+    with pytest.raises(UserError, match="does not hold the encoder"):
+        load_encoder(tmp_path)
+    (tmp_path / "encoder.safetensors").write_bytes(b"1234567")
+    with pytest.raises(UserError, match="not a readable safetensors file"):
+        load_encoder(tmp_path)
+
+
+def test_every_kind_of_image_is_preprocessed_alike(tmp_path: Path) -> None:
+    encoder = make()
+    array = np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+    Image.fromarray(array).save(tmp_path / "image.png")
+    # No resizing is needed, so the result is known exactly: the centred square, normalised.
+    square = torch.from_numpy(array[:, 4:20].copy()).permute(2, 0, 1) / 255
+    expected = (square - torch.tensor(encoder.info.mean).view(3, 1, 1)) / torch.tensor(encoder.info.std).view(
+        3, 1, 1
+    )
+    tensor = torch.from_numpy(array).permute(2, 0, 1)
+    for image in (array, tensor, Image.fromarray(array), tmp_path / "image.png", str(tmp_path / "image.png")):
+        torch.testing.assert_close(encoder.preprocess(image), expected)
+    assert encoder.preprocess(array[:, :, 0]).shape == (3, 16, 16)
+    assert encoder.preprocess(np.repeat(array, 3, axis=0)).shape == (3, 16, 16)
+
+
+def test_a_wrong_image_is_reported(tmp_path: Path) -> None:
+    encoder = make()
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"cannot read the image .*broken\.png"):
+        encoder.preprocess(tmp_path / "broken.png")
+    with pytest.raises(UserError, match="must be uint8"):
+        encoder.preprocess(np.zeros((4, 4, 3)))
+
+
+@pytest.mark.parametrize("kind", ["run", "safetensors", "pt", "nested"])
+def test_weights_come_from_elsewhere(tmp_path: Path, kind: str) -> None:
+    source, target = make(seed=1), make(seed=2)
+    save_encoder(tmp_path, source, source.info)
+    path = tmp_path
+    state = source.backbone.state_dict()
+    if kind == "safetensors":
+        path = tmp_path / "encoder.safetensors"
+    elif kind == "pt":
+        path = tmp_path / "weights.pt"
+        torch.save(state, path)
+    elif kind == "nested":
+        path = tmp_path / "checkpoint.pth"
+        state = {f"module.backbone.{name}": tensor for name, tensor in state.items()}
+        torch.save({"epoch": 3, "state_dict": state | {"module.head.weight": torch.zeros(2)}}, path)
+    report = load_weights(target, path)
+    torch.testing.assert_close(target.state_dict(), source.state_dict())
+    assert set(report.loaded) == set(source.backbone.state_dict())
+    assert report.missing == ()
+    assert report.unexpected == (("module.head.weight",) if kind == "nested" else ())
+
+
+def test_what_does_not_fit_is_left_and_named(tmp_path: Path) -> None:
+    source, target = make(seed=1), make(seed=2)
+    state = source.backbone.state_dict()
+    state["conv1.0.weight"] = torch.zeros(1)
+    del state["conv2.1.bias"]
+    torch.save(state, tmp_path / "weights.pt")
+    first = target.backbone.state_dict()["conv1.0.weight"].clone()
+    report = load_weights(target, tmp_path / "weights.pt")
+    assert report.missing == ("conv1.0.weight", "conv2.1.bias")
+    assert report.unexpected == ("conv1.0.weight",)
+    assert torch.equal(target.backbone.state_dict()["conv1.0.weight"], first)
+
+
+def test_weights_of_another_encoder_are_refused_and_nothing_changes(tmp_path: Path) -> None:
+    target = make()
+    before = {name: tensor.clone() for name, tensor in target.state_dict().items()}
+    other = make(width=0.1)
+    save_encoder(tmp_path, other, other.info)
+    with pytest.raises(UserError, match="only 0% of the weights of small_alexnet"):
+        load_weights(target, tmp_path)
+    torch.testing.assert_close(target.state_dict(), before)
+
+
+def test_unsafe_and_damaged_files_are_refused(tmp_path: Path) -> None:
+    torch.save({"state_dict": {}, "code": Path("x")}, tmp_path / "unsafe.pt")
+    with pytest.raises(UserError, match="not read for safety"):
+        load_weights(make(), tmp_path / "unsafe.pt")
+    (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04 and nothing")
+    with pytest.raises(UserError, match="not a readable weights file"):
+        load_weights(make(), tmp_path / "damaged.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(UserError, match="holds no weights by name"):
+        load_weights(make(), tmp_path / "list.pt")
