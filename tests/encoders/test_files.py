@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,10 +52,10 @@ def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest
     save_encoder(tmp_path, encoder, encoder.info)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
 
-    def full(*args: object, **kwargs: object) -> None:
+    def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match="No space left"):
         save_encoder(tmp_path, make(seed=1), encoder.info)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
@@ -63,7 +64,7 @@ def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     encoder = make()
     save_encoder(tmp_path, encoder, replace(encoder.info, format=FORMAT + 1))
-    with pytest.raises(UserError, match=f"has format {FORMAT + 1}.*install a newer cacr"):
+    with pytest.raises(UserError, match=f"has format {FORMAT + 1}.*upgrade cacr"):
         load_encoder(tmp_path)
 
 
@@ -71,7 +72,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_description_is_reported(tmp_path: Path, text: str) -> None:
     save_encoder(tmp_path, make(), make().info)
     (tmp_path / "encoder.json").write_text(text)
-    with pytest.raises(UserError, match=r"encoder\.json (is damaged|does not describe an encoder)"):
+    with pytest.raises(UserError, match=r"encoder\.json .* damaged"):
         load_encoder(tmp_path)
 
 

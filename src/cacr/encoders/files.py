@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
-from cacr.config import FORMAT
 from cacr.encoders.build import build_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.errors import UserError
+from cacr.files import check_format, write_atomically
 
 WEIGHTS = "encoder.safetensors"
 
@@ -25,18 +25,10 @@ def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu().contiguous() for name, tensor in encoder.backbone.state_dict().items()}
-    weights, description = folder / WEIGHTS, (folder / WEIGHTS).with_suffix(".json")
-    unfinished = weights.with_name(f".{weights.name}.tmp"), description.with_name(f".{description.name}.tmp")
-    try:
-        save_file(state, unfinished[0], metadata={"format": "pt"})
-        unfinished[1].write_text(json.dumps(asdict(info), indent=2) + "\n", encoding="utf-8")
-        for source, target in zip(unfinished, (weights, description), strict=True):
-            source.replace(target)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"cannot write the encoder to {folder}: {error}") from error
-    finally:
-        for path in unfinished:
-            path.unlink(missing_ok=True)
+    weights = folder / WEIGHTS
+    write_atomically(weights, save(state, metadata={"format": "pt"}))
+    description = json.dumps(asdict(info), indent=2) + "\n"
+    write_atomically(weights.with_suffix(".json"), description.encode())
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:
@@ -78,13 +70,9 @@ def read_info(path: Path) -> EncoderInfo:
         raise UserError(f"cannot read {path}, which describes the encoder: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{path} is damaged: {error}") from None
-    version = values.get("format") if isinstance(values, dict) else None
-    if not isinstance(version, int):
-        raise UserError(f"{path} does not describe an encoder: it has no format version")
-    if version > FORMAT:
-        raise UserError(
-            f"{path} has format {version}, and this cacr reads formats up to {FORMAT}; install a newer cacr"
-        )
+    if not isinstance(values, dict):
+        raise UserError(f"{path} is damaged: it holds no description of an encoder")
+    check_format(values.get("format"), path)
     known = {field.name for field in fields(EncoderInfo)}
     # JSON has lists where the dataclass has tuples.
     given: dict[str, Any] = {
@@ -95,7 +83,7 @@ def read_info(path: Path) -> EncoderInfo:
     try:
         return EncoderInfo(**given)
     except TypeError as error:
-        raise UserError(f"{path} does not describe an encoder: {error}") from None
+        raise UserError(f"{path} is damaged: {error}") from None
 
 
 def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
