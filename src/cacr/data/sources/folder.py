@@ -1,0 +1,116 @@
+"""A folder of images, with or without classes.
+
+Sub-folders are classes when every image lies exactly one sub-folder deep and there are at least two of
+them. Anything else (images beside sub-folders, deeper nesting, a single sub-folder) is a folder without
+labels. ``images:PATH`` and ``imagefolder:PATH`` decide it by hand.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cacr.data.files import FileSource
+from cacr.data.registry import SOURCES, Request
+from cacr.data.scan import Listing, list_images
+from cacr.errors import UserError
+
+_TEST_FOLDERS = ("test", "val", "validation")
+
+
+@SOURCES.register("folder")
+def open_folder(request: Request) -> FileSource:
+    """A folder of images, nested at will; sub-folders are classes if all images lie one deep."""
+    listing, train = _list_part(request)
+    if not _has_classes(listing):
+        return _label_free(request, listing)
+    return class_folders(request, listing, None if train is None else train.top_folders())
+
+
+@SOURCES.register("images")
+def open_images(request: Request) -> FileSource:
+    """A folder of images whose sub-folders are never classes."""
+    return _label_free(request, _list_part(request)[0])
+
+
+@SOURCES.register("imagefolder")
+def open_imagefolder(request: Request) -> FileSource:
+    """A folder whose immediate sub-folders are always classes, however deep the images lie."""
+    listing, train = _list_part(request)
+    return class_folders(request, listing, None if train is None else train.top_folders())
+
+
+def class_folders(request: Request, listing: Listing, class_names: Sequence[str] | None = None) -> FileSource:
+    """A labelled source: an image's class is the first folder of its name.
+
+    Args:
+        request: what was asked for.
+        listing: the images; those outside any sub-folder are left out, which is noted.
+        class_names: the classes in the order of their labels, so that a test part is numbered as the train
+            part is, even if it lacks a class. Default: the sub-folders, sorted.
+    """
+    notes = []
+    present = listing.top_folders()
+    class_names = present if class_names is None else class_names
+    number = {name: label for label, name in enumerate(class_names)}
+    unknown = sorted(set(present) - set(class_names))
+    if unknown:
+        raise UserError(
+            f"{listing.folder} has {len(unknown)} classes that the train part lacks: {', '.join(unknown[:5])}"
+        )
+    names = [name for name in listing.names if "/" in name]
+    if not names:
+        raise UserError(f"{listing.folder} has no sub-folders with images, so no classes")
+    if loose := len(listing.names) - len(names):
+        notes.append(f"{loose:,} images directly in {listing.folder} belong to no class and are left out")
+    labels = [number[name.split("/", 1)[0]] for name in names]
+    return FileSource(
+        request.spec,
+        listing.folder,
+        names,
+        labels=labels,
+        class_names=class_names,
+        notes=notes + _unread(listing),
+    )
+
+
+def part_folder(request: Request) -> tuple[Path, Path | None]:
+    """The folder of the wanted part, and, for a test part, the folder of the train part.
+
+    A folder with ``train/`` beside ``test/`` or ``val/``, or with ``train/`` alone, has parts; any other is
+    all train. Where both exist, ``test/`` is the test part, unless it has no sub-folders and ``val/`` has
+    (ImageNet's own test images come without labels).
+    """
+    folder = request.folder()
+    train = folder / "train"
+    tests = [folder / name for name in _TEST_FOLDERS if (folder / name).is_dir()]
+    alone = _sub_folders(folder) == [train]
+    if not train.is_dir() or not (tests or alone):
+        if request.part == "test":
+            raise request.missing_part(f"{folder} is not divided into train/ and test/ or val/")
+        return folder, None
+    if request.part != "test":
+        return train, None
+    if not tests:
+        raise request.missing_part(f"{folder} has neither test/ nor val/")
+    return next((test for test in tests if _sub_folders(test)), tests[0]), train
+
+
+def _sub_folders(folder: Path) -> list[Path]:
+    return [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+
+
+def _list_part(request: Request) -> tuple[Listing, Listing | None]:
+    folder, train = part_folder(request)
+    return list_images(folder), None if train is None else list_images(train)
+
+
+def _has_classes(listing: Listing) -> bool:
+    return all(name.count("/") == 1 for name in listing.names) and len(listing.top_folders()) > 1
+
+
+def _label_free(request: Request, listing: Listing) -> FileSource:
+    return FileSource(request.spec, listing.folder, listing.names, notes=_unread(listing))
+
+
+def _unread(listing: Listing) -> list[str]:
+    photos = sum(listing.others[suffix] for suffix in (".heic", ".heif"))
+    return [f"{photos:,} HEIC files are left out; convert them to JPEG to use them"] if photos else []

@@ -1,0 +1,74 @@
+"""STL-10, from its original binary files."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cacr.data.download import fetch_archive, not_found
+from cacr.data.registry import SOURCES, Request
+from cacr.data.source import ArraySource
+from cacr.errors import UserError
+
+_FOLDER = "stl10_binary"
+_URL = "https://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz"
+_ARCHIVE_MD5 = "91f7769df0f17e558f3565bffb0c7dfb"
+_SIDE = 96
+_IMAGE_BYTES = 3 * _SIDE * _SIDE
+
+
+@SOURCES.register("stl10")
+def open_stl10(request: Request) -> ArraySource:
+    """STL-10: 5,000 + 8,000 labelled photos of 10 classes and 100,000 without labels, 96 x 96."""
+    folder = _find(request)
+    names = (folder / "class_names.txt").read_text().split()
+    if request.part == "pretrain":
+        pieces, notes = [folder / "train_X.bin"], []
+        if (folder / "unlabeled_X.bin").is_file():
+            pieces.append(folder / "unlabeled_X.bin")
+        else:
+            notes.append(
+                f"{folder / 'unlabeled_X.bin'} is absent: pretraining on the 5,000 images of train alone"
+            )
+        labels = _read_labels(folder / "train_y.bin") if notes else None
+        return ArraySource(
+            "stl10", _read_images(pieces), labels=labels, class_names=names if notes else None, notes=notes
+        )
+    images = _read_images([folder / f"{request.part}_X.bin"])
+    return ArraySource(
+        "stl10", images, labels=_read_labels(folder / f"{request.part}_y.bin"), class_names=names
+    )
+
+
+def _find(request: Request) -> Path:
+    root = request.set_folder()
+    places = [root / _FOLDER, root]
+    for place in places:
+        if (place / "train_X.bin").is_file():
+            return place
+    if not request.download:
+        raise not_found("stl10", places[:1])
+    fetch_archive("stl10", _URL, _ARCHIVE_MD5, root)
+    return places[0]
+
+
+def _read_images(files: list[Path]) -> torch.Tensor:
+    """(N, 3, 96, 96) of several files, filled piece by piece: the unlabelled images take 2.8 GB, once."""
+    for file in files:
+        if not file.is_file() or file.stat().st_size % _IMAGE_BYTES:
+            raise UserError(f"{file} is missing or cut off; fetch stl10 again")
+    counts = [file.stat().st_size // _IMAGE_BYTES for file in files]
+    images = torch.empty((sum(counts), 3, _SIDE, _SIDE), dtype=torch.uint8)
+    start = 0
+    for file, count in zip(files, counts, strict=True):
+        stored = np.memmap(file, dtype=np.uint8, mode="r", shape=(count, 3, _SIDE, _SIDE))
+        for begin in range(0, count, 1000):  # columns come before rows in the file
+            block = np.ascontiguousarray(stored[begin : begin + 1000].transpose(0, 1, 3, 2))
+            images[start + begin : start + begin + len(block)] = torch.from_numpy(block)
+        start += count
+    return images
+
+
+def _read_labels(file: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Labels are stored as 1 to 10."""
+    return np.fromfile(file, dtype=np.uint8).astype(np.int64) - 1

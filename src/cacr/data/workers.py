@@ -1,0 +1,149 @@
+"""Decoding and cropping, in worker processes or in this one."""
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from PIL import Image
+from torch.utils.data import Dataset, Sampler, get_worker_info
+
+from cacr.data.batch import Batch
+from cacr.data.errors import Problem, UnreadableImageError
+from cacr.data.order import sample_generator
+from cacr.data.source import Indices, Source
+from cacr.errors import UserError
+
+Crop = Callable[[Image.Image, torch.Generator], list[torch.Tensor]]
+_MOST_REPLACEMENTS = 1000
+
+
+@dataclass(frozen=True)
+class Work:
+    """One batch to be made: the images' numbers, and the epoch, on which their random crops depend."""
+
+    epoch: int
+    indices: Indices
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error in a worker, as a value: PyTorch would wrap the exception in a traceback nobody can read."""
+
+    message: str
+
+
+class WorkQueue(Sampler[Work]):
+    """The work of one epoch, as the sampler that a ``DataLoader`` with lasting workers asks for it."""
+
+    def __init__(self) -> None:
+        self._work: Iterator[Work] = iter(())
+
+    def fill(self, work: Iterator[Work]) -> None:
+        """Hand over the next epoch's work."""
+        self._work = work
+
+    def __iter__(self) -> Iterator[Work]:
+        return self._work
+
+
+class Decoder(Dataset[Batch | Failure]):
+    """Makes the batch that a piece of work asks for.
+
+    Args:
+        source: the images.
+        crop: makes an image into views, one uint8 tensor (views, 3, size, size) for each output size.
+        seed: of the crops.
+        at_least: shorter side that ``crop`` needs.
+        replace: put the next readable image in the place of an unreadable one, rather than nothing.
+        workers: how many processes decode.
+    """
+
+    def __init__(
+        self, source: Source, crop: Crop, seed: int, at_least: int | None, *, replace: bool, workers: int
+    ) -> None:
+        self.source = source
+        self.crop = crop
+        self.seed = seed
+        self.at_least = at_least
+        self.replace = replace
+        # For each worker its process and the image in its hands: a worker that is killed cannot tell any
+        # more.
+        self._in_hand = torch.full((workers, 2), -1, dtype=torch.int64)
+        self._in_hand.share_memory_()  # type: ignore[no-untyped-call]
+
+    def __getitem__(self, work: Work) -> Batch | Failure:
+        try:
+            return self._make(work)
+        except UserError as error:
+            return Failure(str(error))
+
+    def _make(self, work: Work) -> Batch:
+        problems: list[Problem] = []
+        taken = set(work.indices.tolist())
+        used: list[int] = []
+        views: list[list[torch.Tensor]] = []
+        for wanted in work.indices.tolist():
+            for index in self._candidates(wanted, taken):
+                try:
+                    views.append(self._views(index, work.epoch))
+                except UnreadableImageError as error:
+                    problems.append(Problem(index, error.where, error.reason))
+                else:
+                    used.append(index)
+                    taken.add(index)
+                    break
+            else:
+                if self.replace:
+                    raise UserError(f"no readable image was found in place of {problems[-1]}")
+        return self._stack(used, views, problems)
+
+    def _candidates(self, wanted: int, taken: set[int]) -> Iterator[int]:
+        yield wanted
+        if self.replace:
+            following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
+            yield from (index for index in following if index not in taken)
+
+    def _views(self, index: int, epoch: int) -> list[torch.Tensor]:
+        if (worker := get_worker_info()) is not None:
+            self._in_hand[worker.id] = torch.tensor([os.getpid(), index])
+        image = self.source.read(index, self.at_least)
+        try:
+            return self.crop(image, sample_generator(self.seed, epoch, index))
+        except Exception as error:
+            error.add_note(f"while cropping {self.source.describe(index)} ({image.width} x {image.height})")
+            raise
+
+    def _stack(self, used: list[int], views: list[list[torch.Tensor]], problems: list[Problem]) -> Batch:
+        labels, captions = self.source.labels, self.source.captions
+        return Batch(
+            images=[torch.stack(size, dim=1) for size in zip(*views, strict=True)],
+            index=torch.tensor(used, dtype=torch.int64),
+            labels=None if labels is None else torch.from_numpy(labels[used]),
+            captions=None if captions is None else tuple(captions[index] for index in used),
+            unreadable=tuple(problems),
+        )
+
+    @contextmanager
+    def naming_lost_workers(self) -> Iterator[None]:
+        """Turn PyTorch's report of a dead worker into one that names the file it was reading."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not re.match(r"DataLoader worker \(pid", str(error)):
+                raise
+            dead = {int(number) for number in re.findall(r"\d+", str(error).split(")")[0])}
+            held = [index for process, index in self._in_hand.tolist() if process in dead and index >= 0]
+            files = ", ".join(self.source.describe(index) for index in held) or "no image yet"
+            raise UserError(
+                f"a loader process died while reading {files}: {error}. If memory is short use fewer "
+                "workers; if it is always the same file, remove it."
+            ) from error
+
+
+def quiet_worker(number: int) -> None:
+    """Leave Ctrl-C to the main process, which saves the run and then ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
