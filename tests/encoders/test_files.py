@@ -8,6 +8,7 @@ import pytest
 import timm
 import torch
 from PIL import Image
+from torchvision import transforms
 
 from cacr.config import FORMAT
 from cacr.encoders import Encoder, build_encoder, load_encoder, load_weights, save_encoder
@@ -102,7 +103,22 @@ def test_every_kind_of_image_is_preprocessed_alike(tmp_path: Path) -> None:
     for image in (array, tensor, Image.fromarray(array), tmp_path / "image.png", str(tmp_path / "image.png")):
         torch.testing.assert_close(encoder.preprocess(image), expected)
     assert encoder.preprocess(array[:, :, 0]).shape == (3, 16, 16)
-    assert encoder.preprocess(np.repeat(array, 3, axis=0)).shape == (3, 16, 16)
+
+
+@pytest.mark.parametrize(("height", "width"), [(40, 61), (90, 37), (16, 16), (12, 20)])
+def test_preprocessing_is_resize_and_centre_crop_of_torchvision(height: int, width: int) -> None:
+    encoder = make()
+    encoder.info = replace(encoder.info, resize=19)
+    array = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    expected = transforms.Compose(
+        [
+            transforms.Resize(19),
+            transforms.CenterCrop(16),
+            transforms.ToTensor(),
+            transforms.Normalize(encoder.info.mean, encoder.info.std),
+        ]
+    )(Image.fromarray(array))
+    torch.testing.assert_close(encoder.preprocess(array), expected)
 
 
 def test_a_wrong_image_is_reported(tmp_path: Path) -> None:

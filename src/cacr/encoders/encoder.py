@@ -18,6 +18,8 @@ class EncoderInfo:
         image_size: Side in pixels of the images it takes.
         feature_dim: Dimension of its features.
         width: Factor on the channels of small_alexnet.
+        resize: Shorter side in pixels to which an image is resized before its centre is cut out; None for
+            ``image_size``.
         mean: Of each channel in [0, 1], subtracted from the images it takes.
         std: Of each channel; images are divided by it.
         preset: The views it was trained with; None if it was not trained.
@@ -29,6 +31,7 @@ class EncoderInfo:
     image_size: int
     feature_dim: int
     width: float = 1.0
+    resize: int | None = None
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     preset: str | None = None
@@ -60,10 +63,11 @@ class Encoder(nn.Module):
         return features
 
     def preprocess(self, image: ImageLike) -> Tensor:
-        """The tensor (3, s, s) of one image: its centred square, resized and normalised.
+        """The tensor (3, s, s) of one image: resized, its centre cut out, normalised.
 
         Args:
             image: A PIL image, a uint8 array (h, w, 3), a uint8 tensor (3, h, w), or the path of a file.
         """
-        cropped = centre_crop(to_pil(image), self.info.image_size)
-        return normalise(cropped, self.info.mean, self.info.std)
+        info = self.info
+        cropped = centre_crop(to_pil(image), info.resize or info.image_size, info.image_size)
+        return normalise(cropped, info.mean, info.std)

@@ -33,9 +33,13 @@ def to_pil(image: ImageLike) -> Image.Image:
     return Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image).convert("RGB")
 
 
-def centre_crop(image: Image.Image, size: int) -> Image.Image:
-    """The largest centred square, resized to ``size`` pixels."""
-    return ImageOps.fit(image, (size, size), method=Image.Resampling.BILINEAR)
+def centre_crop(image: Image.Image, resize: int, size: int) -> Image.Image:
+    """The centred square of ``size`` pixels after the shorter side was resized to ``resize`` pixels."""
+    shorter = min(image.size)
+    width, height = (resize * side // shorter for side in image.size)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return resized.crop((left, top, left + size, top + size))
 
 
 def normalise(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
