@@ -1,1 +1,7 @@
-"""views."""
+"""Many views of every image: batched augmentation, equal to torchvision's in distribution."""
+
+from cacr.views.augmentation import Augmentation
+from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train
+from cacr.views.views import Views
+
+__all__ = ["PRESETS", "Augmentation", "Preset", "Views", "preset_for", "probe_test", "probe_train"]

@@ -1,0 +1,112 @@
+"""What one view of an image goes through, as data."""
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from cacr.errors import SettingsError
+
+Interpolation = Literal["bilinear", "bicubic"]
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """One view: crop and resize, flip, colour jitter, greyscale, blur, solarise, in this order.
+
+    Every part means what the torchvision transform of that name means.
+
+    Attributes:
+        size: Side of the square output, in pixels.
+        scale: Smallest and largest share of the image's area in a random resized crop; ``None`` for
+            evaluation, where the shorter side is resized to ``resize`` and the centre is cut out.
+        ratio: Smallest and largest width / height of a random crop.
+        resize: Shorter side before the centre crop; unused with random crops.
+        interpolation: Filter of the antialiased resize.
+        flip: Probability of a left-right flip.
+        jitter: Probability of colour jitter, whose four parts come in random order.
+        brightness: A factor from [max(0, 1 - brightness), 1 + brightness]; likewise contrast and saturation.
+        contrast: See brightness.
+        saturation: See brightness.
+        hue: A shift from [-hue, hue], in turns of the colour wheel; at most 0.5.
+        grey: Probability of greyscale (three equal channels).
+        blur: Probability of Gaussian blur.
+        blur_kernel: Number of taps of the blur, odd.
+        blur_sigma: Smallest and largest standard deviation of the blur, in pixels.
+        solarise: Probability of inverting all values at or above ``threshold``.
+        threshold: Where solarising starts, in [0, 1].
+    """
+
+    size: int
+    scale: tuple[float, float] | None = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    resize: int | None = None
+    interpolation: Interpolation = "bilinear"
+    flip: float = 0.5
+    jitter: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    hue: float = 0.0
+    grey: float = 0.0
+    blur: float = 0.0
+    blur_kernel: int = 23
+    blur_sigma: tuple[float, float] = (0.1, 2.0)
+    solarise: float = 0.0
+    threshold: float = 128 / 255
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise SettingsError(problems)
+
+    def _problems(self) -> list[str]:
+        found = []
+
+        def check(right: bool, message: str) -> None:
+            if not right:
+                found.append(message)
+
+        check(self.size >= 1, f"size is {self.size}; it must be at least 1 pixel")
+        if self.scale is None:
+            side = self.resize
+            check(
+                side is not None and side >= self.size,
+                f"resize is {side}; without random crops (scale none) it must be at least size, {self.size}",
+            )
+        else:
+            low, high = self.scale
+            check(0 < low <= high <= 1, f"scale is {low},{high}; it must satisfy 0 < low <= high <= 1")
+        low, high = self.ratio
+        check(0 < low <= high, f"ratio is {low},{high}; it must satisfy 0 < low <= high")
+        check(
+            self.interpolation in ("bilinear", "bicubic"),
+            f"interpolation is {self.interpolation!r}; it must be bilinear or bicubic",
+        )
+        for name in ("flip", "jitter", "grey", "blur", "solarise"):
+            value = getattr(self, name)
+            check(0 <= value <= 1, f"{name} is {value}; it is a probability and must lie in [0, 1]")
+        for name in ("brightness", "contrast", "saturation"):
+            value = getattr(self, name)
+            check(value >= 0, f"{name} is {value}; it must not be negative")
+        check(0 <= self.hue <= 0.5, f"hue is {self.hue}; it must lie in [0, 0.5]")
+        check(
+            self.blur_kernel % 2 == 1 and self.blur_kernel >= 1,
+            f"blur_kernel is {self.blur_kernel}; it must be odd and positive",
+        )
+        check(
+            self.blur == 0 or self.blur_kernel // 2 < self.size,
+            f"blur_kernel is {self.blur_kernel}; its half must be less than size, {self.size}",
+        )
+        low, high = self.blur_sigma
+        check(0 < low <= high, f"blur_sigma is {low},{high}; it must satisfy 0 < low <= high")
+        check(0 <= self.threshold <= 1, f"threshold is {self.threshold}; it must lie in [0, 1]")
+        return found
+
+    def describe(self) -> str:
+        """The settings that are not the default, for listings: ``size=32 scale=0.2,1 jitter=1 ...``."""
+        parts = [f"size={self.size}"]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value != field.default:
+                text = ",".join(f"{v:g}" for v in value) if isinstance(value, tuple) else value
+                parts.append(f"{field.name}={text}")
+        return " ".join(parts)

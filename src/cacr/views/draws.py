@@ -1,0 +1,161 @@
+"""Random parameters, one row per item (a view of an image), drawn on the CPU from an explicit generator."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from cacr.views.augmentation import Augmentation
+
+BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
+_ATTEMPTS = 10  # as torchvision: this many tries at a crop that fits, then a central one
+
+
+class Rows:
+    """Tensors with one row per item each."""
+
+    def take(self, index: Tensor) -> Self:
+        """The items of ``index``, in its order."""
+        return type(self)(*(value[index] for value in vars(self).values()))
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """The items of all parts, one part after the other."""
+        return cls(*(torch.cat(values) for values in zip(*(vars(p).values() for p in parts), strict=True)))
+
+
+@dataclass(frozen=True)
+class Crops(Rows):
+    """Where each item looks: a window of the image that fills the view.
+
+    Attributes:
+        start: (items, 2) first row and column of the window, in pixels of the image.
+        extent: (items, 2) its height and width.
+        low: (items, 2) first row and column that the filter of the resize may read: the window's for a crop
+            that is resized afterwards, 0 for a resized image that is cropped afterwards.
+        high: (items, 2) one past the last row and column it may read.
+        flip: (items,) bool, left and right exchanged.
+    """
+
+    start: Tensor
+    extent: Tensor
+    low: Tensor
+    high: Tensor
+    flip: Tensor
+
+
+@dataclass(frozen=True)
+class Colours(Rows):
+    """What happens to each item's colours.
+
+    Attributes:
+        jittered: (items,) bool.
+        order: (items, 4) the parts of colour jitter (``BRIGHTNESS`` ...) in the order they are applied.
+        factor: (items, 4) their factors, by part: 1, 1, 1, 0 leave the image as it is.
+        grey: (items,) bool.
+        sigma: (items,) of the blur; 0 for none.
+        radius: (items,) taps of the blur to each side of the centre.
+        threshold: (items,) solarising inverts values from here up; infinite for none.
+    """
+
+    jittered: Tensor
+    order: Tensor
+    factor: Tensor
+    grey: Tensor
+    sigma: Tensor
+    radius: Tensor
+    threshold: Tensor
+
+
+def _uniform(shape: tuple[int, ...], low: float, high: float, generator: torch.Generator) -> Tensor:
+    # float64, so that no draw below 1 rounds up to 1 when it is scaled to a pixel position
+    return torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+
+
+def _coin(items: int, probability: float, generator: torch.Generator) -> Tensor:
+    return _uniform((items,), 0, 1, generator) < probability
+
+
+def draw_crops(
+    run: Sequence[Augmentation], images: int, height: int, width: int, generator: torch.Generator
+) -> Crops:
+    """Crops of all views of ``images`` images of one size (height, width); view by view."""
+    parts = []
+    for view, items in _groups(run, images):
+        if view.scale is None:
+            start, extent = _centre_window(view, height, width).expand(items, 2, 2).unbind(1)
+            low = torch.zeros_like(start)
+            high = low + torch.tensor([height, width])
+        else:
+            start, extent = _random_windows(view, items, height, width, generator)
+            low, high = start, start + extent
+        parts.append(Crops(start, extent, low, high, flip=_coin(items, view.flip, generator)))
+    return Crops.join(parts)
+
+
+def _groups(run: Sequence[Augmentation], images: int) -> list[tuple[Augmentation, int]]:
+    # neighbours that are equal share a draw, because a draw costs the same for one view as for ten
+    return [(view, images * len(list(views))) for view, views in groupby(run)]
+
+
+def _random_windows(
+    view: Augmentation, items: int, height: int, width: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    assert view.scale is not None
+    narrow, wide = view.ratio
+    area = height * width * _uniform((items, _ATTEMPTS), *view.scale, generator)
+    ratio = _uniform((items, _ATTEMPTS), math.log(narrow), math.log(wide), generator).exp()
+    place = _uniform((items, 2), 0, 1, generator)
+    tried = torch.stack([area / ratio, area * ratio], dim=2).sqrt().round()
+    image = torch.tensor([height, width], dtype=torch.float64)
+    fits = ((tried > 0) & (tried <= image)).all(dim=2)
+    extent = tried[torch.arange(items), fits.int().argmax(dim=1)]
+    start = (place * (image - extent + 1)).floor()
+    # where no attempt fits: the largest central crop whose ratio is allowed
+    central = min(max(width / height, narrow), wide)
+    largest = torch.tensor(
+        [min(height, round(width / central)), min(width, round(height * central))]
+    ).double()
+    found = fits.any(dim=1, keepdim=True)
+    return torch.where(found, start, ((image - largest) / 2).floor()), torch.where(found, extent, largest)
+
+
+def _centre_window(view: Augmentation, height: int, width: int) -> Tensor:
+    """(2, 2): start and extent, both in rows and columns."""
+    assert view.resize is not None
+    long = int(view.resize * max(height, width) / min(height, width))
+    resized = (view.resize, long) if height <= width else (long, view.resize)
+    scale = torch.tensor([height / resized[0], width / resized[1]], dtype=torch.float64)
+    start = torch.tensor([round((side - view.size) / 2) for side in resized])
+    return torch.stack([start * scale, view.size * scale])
+
+
+def draw_colours(run: Sequence[Augmentation], images: int, generator: torch.Generator) -> Colours:
+    """What happens to the colours of all views of ``images`` images; view by view."""
+    return Colours.join([_draw_colours(view, items, generator) for view, items in _groups(run, images)])
+
+
+def _draw_colours(view: Augmentation, items: int, generator: torch.Generator) -> Colours:
+    strengths = (view.brightness, view.contrast, view.saturation)
+    ranges = [(max(0.0, 1 - s), 1 + s) for s in strengths] + [(-view.hue, view.hue)]
+    low, high = torch.tensor(ranges, dtype=torch.float64).T
+    jittered = _coin(items, view.jitter, generator)
+    order = _uniform((items, 4), 0, 1, generator).argsort(dim=1)
+    factor = low + (high - low) * _uniform((items, 4), 0, 1, generator)
+    grey = _coin(items, view.grey, generator)
+    blurred = _coin(items, view.blur, generator)
+    sigma = _uniform((items,), *view.blur_sigma, generator)
+    solarised = _coin(items, view.solarise, generator)
+    return Colours(
+        jittered=jittered,
+        order=order,
+        factor=factor,
+        grey=grey,
+        sigma=torch.where(blurred, sigma, 0.0),
+        radius=torch.full((items,), view.blur_kernel // 2),
+        threshold=torch.where(solarised, view.threshold, math.inf),
+    )

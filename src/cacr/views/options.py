@@ -1,0 +1,41 @@
+"""Values of settings from text, as the command line gives them."""
+
+from typing import Any
+
+_PAIRS = {"scale", "ratio", "blur_sigma"}
+_TRIPLES = {"mean", "std"}
+_WHOLE = {"size", "resize", "blur_kernel"}
+_NAMES = {"interpolation"}
+
+
+def _numbers(value: Any, count: int) -> tuple[float, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    try:
+        numbers = tuple(float(part) for part in parts)
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) != count:
+        raise ValueError(f"{value!r} is not {count} numbers; write them as {','.join(['0.5'] * count)}")
+    return numbers
+
+
+def parse(name: str, value: Any) -> Any:
+    """The value of the setting ``name``; text is read, and other values are checked for their shape.
+
+    Raises:
+        ValueError: The value cannot be one of this setting.
+    """
+    if name == "scale" and value in (None, "none"):
+        return None
+    if name in _PAIRS:
+        return _numbers(value, 2)
+    if name in _TRIPLES:
+        return _numbers(value, 3)
+    if name in _NAMES:
+        return str(value)
+    number = _numbers((value,), 1)[0]
+    if name in _WHOLE:
+        if number != int(number):
+            raise ValueError(f"{value!r} is not a whole number")
+        return int(number)
+    return number

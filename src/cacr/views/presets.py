@@ -1,0 +1,221 @@
+"""Augmentations by name: every recipe's views, as data."""
+
+from dataclasses import dataclass, fields, replace
+from itertools import cycle, islice
+from typing import Any, Self
+
+from cacr.errors import SettingsError
+from cacr.registry import Registry, nearest
+from cacr.views.augmentation import Augmentation
+from cacr.views.options import parse
+
+Statistics = tuple[float, float, float]
+
+CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+CIFAR100 = ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
+STL10 = ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687))
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+MNIST = ((0.1307,) * 3, (0.3081,) * 3)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The views of an image, by name.
+
+    Attributes:
+        name: As the command line knows it.
+        summary: One line for listings.
+        views: What the views go through, repeated in turn when more are asked for.
+        mean: Of each channel, subtracted from values in [0, 1].
+        std: Of each channel, divided by.
+        local: For multi-crop: what all further views go through, instead of repeating ``views``.
+        default_views: Number of views where nothing else is asked for.
+    """
+
+    name: str
+    summary: str
+    views: tuple[Augmentation, ...]
+    mean: Statistics
+    std: Statistics
+    local: Augmentation | None = None
+    default_views: int = 2
+
+    def __post_init__(self) -> None:
+        # listings take the first line of a registered thing's documentation
+        object.__setattr__(self, "__doc__", self.summary)
+
+    @property
+    def size(self) -> int:
+        """Side of the (global) views, in pixels."""
+        return self.views[0].size
+
+    def for_views(self, count: int) -> tuple[Augmentation, ...]:
+        """The augmentation of each of ``count`` views."""
+        if self.local is None:
+            return tuple(islice(cycle(self.views), count))
+        return (self.views + (self.local,) * (count - len(self.views)))[:count]
+
+    def resized(self, size: int) -> Self:
+        """The same views with ``size`` pixels a side; local views, blur and evaluation size in proportion."""
+        ratio = size / self.size
+        local = None if self.local is None else _resized(self.local, max(1, round(self.local.size * ratio)))
+        return replace(self, views=tuple(_resized(view, size) for view in self.views), local=local)
+
+    def with_options(self, **options: Any) -> Self:
+        """The preset with some settings replaced, given as values or as text from the command line.
+
+        Names are those of `Augmentation` (for all views, ``local_`` before the name for the local views of a
+        multi-crop preset) and ``mean`` and ``std``.
+
+        Raises:
+            SettingsError: Unknown names or unusable values, all of them at once.
+        """
+        own = {field.name for field in fields(Augmentation)}
+        known = own | {"mean", "std"} | ({f"local_{name}" for name in own} if self.local else set())
+        problems, values = [], {}
+        for name, value in options.items():
+            if name not in known:
+                problems.append(f"preset {self.name} has no setting {name!r}; {nearest(name, sorted(known))}")
+                continue
+            try:
+                values[name] = parse(name.removeprefix("local_"), value)
+            except ValueError as error:
+                problems.append(f"{name}: {error}")
+        if problems:
+            raise SettingsError(problems)
+        for_views = {name: value for name, value in values.items() if name in own}
+        for_local = {n.removeprefix("local_"): v for n, v in values.items() if n.startswith("local_")}
+        return replace(
+            self,
+            views=tuple(replace(view, **for_views) for view in self.views),
+            local=None if self.local is None else replace(self.local, **for_local),
+            mean=values.get("mean", self.mean),
+            std=values.get("std", self.std),
+        )
+
+
+def _resized(view: Augmentation, size: int) -> Augmentation:
+    kernel = view.blur_kernel * size / view.size
+    return replace(
+        view,
+        size=size,
+        resize=None if view.scale is not None else shorter_side(size),
+        blur_kernel=max(3, 2 * round((kernel - 1) / 2) + 1),
+    )
+
+
+def shorter_side(size: int) -> int:
+    """Shorter side of an image before its centre is cut out: 32 for 32, 70 for 64, 256 for 224."""
+    if size <= 32:
+        return size
+    return round(size * (70 / 64 if size <= 64 else 256 / 224))
+
+
+def probe_train(size: int, mean: Statistics, std: Statistics, *, flip: float = 0.5) -> Preset:
+    """Views for training a classifier on frozen features: crop and flip, no change of colours."""
+    scale = (0.2, 1.0) if size <= 32 else (0.08, 1.0)
+    view = Augmentation(size, scale=scale, flip=flip)
+    summary = "training a probe: random resized crop and flip, colours untouched"
+    return Preset("probe-train", summary, (view,), mean, std, default_views=1)
+
+
+def probe_test(size: int, mean: Statistics, std: Statistics) -> Preset:
+    """The one view for evaluation: shorter side resized, centre cut out."""
+    view = Augmentation(size, scale=None, resize=shorter_side(size), flip=0.0)
+    return Preset("probe-test", "evaluation: resize and centre crop", (view,), mean, std, default_views=1)
+
+
+PRESETS: Registry[Preset] = Registry("preset")
+
+
+def _add(preset: Preset) -> None:
+    PRESETS.register(preset.name)(preset)
+
+
+def preset_for(image_size: int) -> str:
+    """Name of the preset for ordinary photos whose shorter side has ``image_size`` pixels."""
+    if image_size <= 48:
+        return "cifar"
+    return "stl" if image_size <= 128 else "moco-v2"
+
+
+_SMALL_COLOURS: dict[str, float] = {
+    "jitter": 1.0,
+    "brightness": 0.4,
+    "contrast": 0.4,
+    "saturation": 0.4,
+    "hue": 0.4,
+    "grey": 0.2,
+}
+_MOCO_V2_COLOURS = _SMALL_COLOURS | {"jitter": 0.8, "hue": 0.1, "blur": 0.5}
+_BYOL_COLOURS = _MOCO_V2_COLOURS | {"saturation": 0.2}
+_SWAV_COLOURS = _MOCO_V2_COLOURS | {"brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.2}
+
+
+def _photo(size: int, scale: tuple[float, float], colours: dict[str, float], **more: Any) -> Augmentation:
+    return Augmentation(size, scale=scale, **{**colours, **more})
+
+
+_CIFAR = _photo(32, (0.2, 1.0), _SMALL_COLOURS)
+_BYOL = (
+    _photo(224, (0.08, 1.0), _BYOL_COLOURS, blur=1.0),
+    _photo(224, (0.08, 1.0), _BYOL_COLOURS, blur=0.1, solarise=0.2),
+)
+
+_add(Preset("cifar", "32 px, CIFAR-10 statistics: strong jitter always, no blur", (_CIFAR,), *CIFAR10))
+_add(Preset("cifar100", "32 px, CIFAR-100 statistics: as cifar", (_CIFAR,), *CIFAR100))
+_add(
+    Preset(
+        "stl",
+        "64 px, STL-10 statistics: as cifar, with smaller crops",
+        (_photo(64, (0.08, 1.0), _SMALL_COLOURS),),
+        *STL10,
+    )
+)
+_add(
+    Preset(
+        "hcl",
+        "32 px, CIFAR-10 statistics: the views of the hard-negatives code, with blur",
+        (_photo(32, (0.08, 1.0), _MOCO_V2_COLOURS, blur_kernel=3),),
+        *CIFAR10,
+    )
+)
+_add(
+    Preset(
+        "moco-v2",
+        "224 px, ImageNet statistics: MoCo v2",
+        (_photo(224, (0.2, 1.0), _MOCO_V2_COLOURS),),
+        *IMAGENET,
+    )
+)
+_add(Preset("byol", "224 px, ImageNet statistics: the asymmetric pair of BYOL and MoCo v3", _BYOL, *IMAGENET))
+_add(
+    Preset(
+        "multicrop-swav",
+        "two views of 224 px and six of 96 px: SwAV",
+        (_photo(224, (0.14, 1.0), _SWAV_COLOURS),) * 2,
+        *IMAGENET,
+        local=_photo(96, (0.05, 0.14), _SWAV_COLOURS),
+        default_views=8,
+    )
+)
+_add(
+    Preset(
+        "multicrop-cacr",
+        "the byol pair and eight views of 96 px",
+        _BYOL,
+        *IMAGENET,
+        local=_photo(96, (0.05, 0.4), _BYOL_COLOURS, interpolation="bicubic"),
+        default_views=10,
+    )
+)
+_add(
+    Preset(
+        "digits",
+        "32 px, MNIST statistics: crops that keep most of a digit, never mirrored, no colour",
+        (Augmentation(32, scale=(0.4, 1.0), flip=0.0, jitter=0.8, brightness=0.4, contrast=0.4),),
+        *MNIST,
+    )
+)
+_add(probe_train(32, *CIFAR10))
+_add(probe_test(32, *CIFAR10))

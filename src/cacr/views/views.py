@@ -1,0 +1,142 @@
+"""Many views of a batch of images."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cacr.views.augmentation import Augmentation
+from cacr.views.blur import blur
+from cacr.views.colour import compile_program, jitter, program_order, solarise, to_grey
+from cacr.views.cut import cut_out, shortest_side
+from cacr.views.draws import Colours, draw_colours, draw_crops
+from cacr.views.resample import crop_resize
+
+# Floats worked on at a time: what a core's own cache holds, or enough to keep a GPU busy.
+_CHUNK_CPU, _CHUNK_GPU = 200_000, 50_000_000
+
+
+class Views:
+    """Makes normalised views of images, with parameters drawn for each view of each image.
+
+    All randomness comes from the generator given with each call, which lives on the CPU whatever the device,
+    so the same seed gives the same views everywhere.
+
+    Args:
+        augmentations: What each view goes through.
+        mean: Of each channel, subtracted from values in [0, 1].
+        std: Of each channel, divided by.
+        dtype: Of the views.
+        device: Where views are made; where the images are when left out.
+
+    Example:
+        >>> from cacr.views import PRESETS
+        >>> preset = PRESETS["cifar"]
+        >>> views = Views(preset.for_views(5), preset.mean, preset.std)
+        >>> images = torch.zeros(8, 3, 32, 32, dtype=torch.uint8)
+        >>> [v.shape for v in views(images, torch.Generator().manual_seed(0))]
+        [torch.Size([5, 8, 3, 32, 32])]
+    """
+
+    def __init__(
+        self,
+        augmentations: Sequence[Augmentation],
+        mean: Sequence[float],
+        std: Sequence[float],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.augmentations = tuple(augmentations)
+        self.mean, self.std = tuple(mean), tuple(std)
+        self.dtype = dtype
+        self.device = None if device is None else torch.device(device)
+        self.runs = [
+            tuple(run) for _, run in groupby(self.augmentations, key=lambda a: (a.size, a.interpolation))
+        ]
+
+    @property
+    def at_least(self) -> int:
+        """Shorter side in pixels down to which a large image may be decoded at a fraction of its size."""
+        return max(shortest_side(view) for view in self.augmentations)
+
+    def crop(self, image: Image.Image, generator: torch.Generator) -> list[Tensor]:
+        """The geometry of all views of one image, for loader workers; `colour` does the rest in batches.
+
+        Args:
+            image: RGB, of any size.
+            generator: On the CPU.
+
+        Returns:
+            For each run of views of equal size, uint8 (views, 3, size, size).
+        """
+        return [cut_out(image, run, generator) for run in self.runs]
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> list[Tensor]:
+        """Views of a batch.
+
+        Args:
+            images: uint8 (images, 3, height, width).
+            generator: On the CPU.
+
+        Returns:
+            For each run of views of equal size, (views, images, 3, size, size), each channels-last.
+        """
+        images = images.to(self.device or images.device, non_blocking=True)
+        count, _, height, width = images.shape
+        made = []
+        for run in self.runs:
+            crops = draw_crops(run, count, height, width, generator)
+            colours = draw_colours(run, count, generator)
+            views = self._empty(len(run), count, run[0].size, images.device)
+            for items in self._chunks(colours, run[0].size, images.device):
+                chosen = images[(items % count).to(images.device)]
+                planes = crop_resize(chosen, crops.take(items), run[0].size, run[0].interpolation)
+                self._finish(planes, colours.take(items), items, views)
+            made.append(views)
+        return made
+
+    def colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
+        """The rest of the way for views that `crop` has cut out.
+
+        Args:
+            crops: For each run of views of equal size, uint8 (views, images, 3, size, size).
+            generator: On the CPU.
+
+        Returns:
+            As calling the object does.
+        """
+        made = []
+        for run, cut in zip(self.runs, crops, strict=True):
+            cut = cut.to(self.device or cut.device, non_blocking=True)
+            count, size = cut.shape[1], run[0].size
+            colours = draw_colours(run, count, generator)
+            views = self._empty(len(run), count, size, cut.device)
+            flat = cut.flatten(0, 1)
+            for items in self._chunks(colours, size, cut.device):
+                chosen = flat[items.to(cut.device)].transpose(0, 1)
+                planes = chosen.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
+                self._finish(planes, colours.take(items), items, views)
+            made.append(views)
+        return made
+
+    def _empty(self, views: int, images: int, size: int, device: torch.device) -> Tensor:
+        made = torch.empty(views, images, size, size, 3, dtype=self.dtype, device=device)
+        return made.permute(0, 1, 4, 2, 3)
+
+    def _chunks(self, colours: Colours, size: int, device: torch.device) -> Iterator[Tensor]:
+        floats = _CHUNK_CPU * torch.get_num_threads() if device.type == "cpu" else _CHUNK_GPU
+        return iter(torch.split(program_order(colours), max(1, floats // (3 * size * size))))
+
+    def _finish(self, planes: Tensor, colours: Colours, items: Tensor, views: Tensor) -> None:
+        """Colours, blur and normalisation of planes (3, items, size, size) into the items' places."""
+        flat = planes.flatten(2)
+        jitter(flat, compile_program(colours, planes.device))
+        to_grey(flat, colours.grey)
+        blur(planes, colours.sigma, colours.radius)
+        solarise(flat, colours.threshold)
+        for plane, mean, std in zip(planes, self.mean, self.std, strict=True):
+            plane.sub_(mean).div_(std)
+        places = views.permute(0, 1, 3, 4, 2).flatten(0, 1)
+        places.index_copy_(0, items.to(planes.device), planes.permute(1, 2, 3, 0).to(self.dtype))
