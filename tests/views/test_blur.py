@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torchvision.transforms.functional as tv
+from tests.views.images import photos
 
 from cacr.views.blur import blur
-from tests.views.images import photos
 
 
 @pytest.mark.parametrize(

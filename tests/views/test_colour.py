@@ -6,11 +6,11 @@ import math
 import pytest
 import torch
 import torchvision.transforms.functional as tv
+from tests.views.images import photos
 from torch import Tensor
 
 from cacr.views.colour import compile_program, jitter, program_order, shift_hue, solarise, to_grey
 from cacr.views.draws import BRIGHTNESS, CONTRAST, HUE, SATURATION, Colours
-from tests.views.images import photos
 
 STEPS = {
     BRIGHTNESS: tv.adjust_brightness,

@@ -3,12 +3,12 @@
 import pytest
 import torch
 import torchvision.transforms.functional as tv
+from tests.views.images import photos
 from torchvision.transforms import InterpolationMode
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.draws import Crops, draw_crops
 from cacr.views.resample import crop_resize
-from tests.views.images import photos
 
 BOXES = [(0, 0, 40, 52), (5, 7, 20, 13), (31, 40, 9, 12), (0, 51, 40, 1), (2, 0, 38, 50), (39, 0, 1, 52)]
 
@@ -22,26 +22,26 @@ def crops_of(boxes: list[tuple[int, int, int, int]], flip: list[bool]) -> Crops:
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [7, 32, 64])
 def test_equals_torchvision_on_float_tensors(interpolation: str, size: int) -> None:
-    images = photos(len(BOXES), 40, 52)
+    # away from black and white, where Pillow clips what the cubic filter overshoots and float tensors do not
+    images = photos(len(BOXES), 40, 52) // 3 + 85
     flip = [True, False, True, False, True, True]
     planes = crop_resize(images, crops_of(BOXES, flip), size, interpolation)
     mode = InterpolationMode(interpolation)
     for i, (box, flipped) in enumerate(zip(BOXES, flip, strict=True)):
         expected = tv.resized_crop(images[i].float() / 255, *box, [size, size], mode, antialias=True)
-        expected = (tv.hflip(expected) if flipped else expected).clamp(0, 1)
+        expected = tv.hflip(expected) if flipped else expected
         torch.testing.assert_close(planes[:, i], expected, rtol=0, atol=2e-5)
 
 
-# Pillow rounds to 8 bits between rows and columns, and clips there what the cubic filter overshoots
-@pytest.mark.parametrize(("interpolation", "most"), [("bilinear", 1.5), ("bicubic", 5)])
-def test_equals_torchvision_on_pil_images_within_rounding(interpolation: str, most: float) -> None:
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_equals_torchvision_on_pil_images_within_rounding(interpolation: str) -> None:
     images = photos(len(BOXES), 40, 52)
     planes = crop_resize(images, crops_of(BOXES, [False] * len(BOXES)), 32, interpolation)
     mode = InterpolationMode(interpolation)
     for i, box in enumerate(BOXES):
         pil = tv.resized_crop(tv.to_pil_image(images[i]), *box, [32, 32], mode)
         difference = (planes[:, i] * 255 - tv.pil_to_tensor(pil)).abs()
-        assert difference.max() <= most
+        assert difference.max() <= 1.5
 
 
 @pytest.mark.parametrize(("height", "width"), [(40, 52), (60, 33), (96, 96), (24, 30)])

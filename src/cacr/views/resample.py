@@ -90,9 +90,10 @@ def crop_resize(images: Tensor, crops: Crops, size: int, interpolation: Interpol
     rows.div_(255)
     rows, columns = rows.to(images.device), columns.to(images.device).transpose(1, 2)
     wide = torch.bmm(images.to(torch.float32).reshape(items, channels * height, width), columns)
+    if interpolation == "bicubic":
+        wide.clamp_(0, 255)  # the cubic kernel overshoots; Pillow clips after each axis, width first
     wide = wide.view(items, channels, height, size)
     planes = wide.new_empty(channels, items, size, size)
     for channel in range(channels):
         torch.bmm(rows, wide[:, channel], out=planes[channel])
-    # the cubic kernel overshoots; images do not
     return planes.clamp_(0, 1) if interpolation == "bicubic" else planes
