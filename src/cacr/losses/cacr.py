@@ -1,0 +1,144 @@
+"""Contrastive attraction and contrastive repulsion: the paper's objective with all of its variants."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import relu
+
+from cacr.losses.checks import check_choice, check_not_negative, check_positive, check_share
+from cacr.losses.debiasing import debiased
+from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.pairs import Negatives, Pairs
+from cacr.losses.reductions import log_mean_exp, mean, reduce_similarities
+
+Cost = Literal["euclidean", "inner", "rbf"]
+Weights = Literal["softmax", "uniform", "flipped"]
+
+_SIGN = {"softmax": 1.0, "uniform": 0.0, "flipped": -1.0}
+
+
+@OBJECTIVES.register("cacr")
+class CACRLoss(Objective):
+    """CACR: attract far positives hardest and repel near negatives hardest.
+
+    With d(a, b) = ||a - b||^2 = 2 - 2 a.b between unit vectors and a cost c, equal to d by default:
+
+        pi+_ik = softmax_k(t+ d_ik)       L_CA =  mean_i sum_k pi+_ik c_ik      K positives
+        pi-_ij = softmax_j(-t- d_ij)      L_CR = -mean_i sum_j pi-_ij c_ij      M-1 negatives
+        loss = attraction L_CA + repulsion L_CR
+
+    Args:
+        t_pos: t+, how much more the far positives are pulled. Of no effect with one positive.
+        t_neg: t-, how much more the near negatives are pushed; a temperature of 1 / (2 t-) on cosines.
+        negatives: In-batch negatives, see :func:`cacr.losses.pairs.in_batch`.
+        cost: ``euclidean``: c = d. ``inner``: c = -a.b. ``rbf``: the Euclidean L_CA, and
+            L_CR = ln mean_i sum_j pi-_ij exp(-rbf_t d_ij). The weights come from d in every case.
+        pos_weights: pi+ as above (``softmax``), 1/K (``uniform``), or with -t+ in place of t+ (``flipped``).
+        neg_weights: The same for pi-. Both uniform is the paper's UAUR.
+        pos_grad: Whether gradients flow through pi+.
+        neg_grad: Whether gradients flow through pi-.
+        queue_grad: Whether they flow through the part of pi- that queue keys make up.
+        attraction: The factor of L_CA.
+        repulsion: The factor of L_CR.
+        margin: m of the hinge, mean_i max(0, attraction L_CA,i + repulsion L_CR,i + m). None: no hinge.
+        rbf_t: The precision t of the ``rbf`` cost.
+        tau_plus: The share of false negatives to correct for: -E_pi-[c] becomes
+            (-E_pi-[c] + tau_plus E_p+[c]) / (1 - tau_plus), p+ uniform over the positives.
+
+    Example:
+        >>> z = torch.randn(5, 128, 64)     # five views of 128 images
+        >>> CACRLoss(t_neg=0.9)(z).shape
+        torch.Size([])
+    """
+
+    def __init__(
+        self,
+        t_pos: float = 1.0,
+        t_neg: float = 2.0,
+        negatives: Negatives = "same",
+        cost: Cost = "euclidean",
+        pos_weights: Weights = "softmax",
+        neg_weights: Weights = "softmax",
+        pos_grad: bool = True,
+        neg_grad: bool = True,
+        queue_grad: bool = True,
+        attraction: float = 1.0,
+        repulsion: float = 1.0,
+        margin: float | None = None,
+        rbf_t: float = 2.0,
+        tau_plus: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_positive(t_pos=t_pos, t_neg=t_neg, rbf_t=rbf_t)
+        check_not_negative(attraction=attraction, repulsion=repulsion)
+        check_share(tau_plus=tau_plus)
+        check_choice(Negatives, negatives=negatives)
+        check_choice(Cost, cost=cost)
+        check_choice(Weights, pos_weights=pos_weights, neg_weights=neg_weights)
+        if margin is not None and cost == "rbf":
+            raise ValueError("margin must be None with cost 'rbf', whose repulsion is no sum over queries")
+        self.t_pos, self.t_neg, self.rbf_t, self.tau_plus = t_pos, t_neg, rbf_t, tau_plus
+        self.negatives, self.cost = negatives, cost
+        self.pos_weights, self.neg_weights = pos_weights, neg_weights
+        self.pos_grad, self.neg_grad, self.queue_grad = pos_grad, neg_grad, queue_grad
+        self.attraction, self.repulsion, self.margin = attraction, repulsion, margin
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``, ``attraction`` (L_CA) and ``repulsion`` (L_CR), the latter two before their factors."""
+        ca = self._attraction(pairs)
+        cr = self._rbf_repulsion(pairs) if self.cost == "rbf" else self._repulsion(pairs)
+        parts = {"attraction": ca.mean(), "repulsion": cr.mean()}
+        if self.margin is None:
+            loss = self.attraction * parts["attraction"] + self.repulsion * parts["repulsion"]
+        else:
+            queries = self.attraction * ca[list(pairs.owner)] + self.repulsion * cr
+            loss = relu(queries + self.margin).mean()
+        return {"loss": loss, **parts}
+
+    def _attraction(self, pairs: Pairs) -> Tensor:
+        """sum_k pi+_k c_k of each query, (Q, M)."""
+        scale = -2 * self.t_pos * _SIGN[self.pos_weights]
+        return self._expected_cost(
+            reduce_similarities(pairs.positives, scale, pairs.absent, weight_grad=self.pos_grad).mean
+        )
+
+    def _repulsion(self, pairs: Pairs) -> Tensor:
+        """-sum_j pi-_j c_j of each query, (G, M)."""
+        cosine = mean(
+            pairs.queries,
+            pairs.negatives,
+            2 * self.t_neg * _SIGN[self.neg_weights],
+            weight_grad=self.neg_grad,
+            queue_grad=self.queue_grad,
+            backend=self.backend,
+        )
+        cr = -self._expected_cost(cosine)
+        if self.tau_plus:
+            positives = reduce_similarities(pairs.positives, 0.0, pairs.absent).mean
+            correction = self._expected_cost(positives)[list(pairs.owner)]
+            cr = (cr + self.tau_plus * correction) / (1 - self.tau_plus)
+        return cr
+
+    def _rbf_repulsion(self, pairs: Pairs) -> Tensor:
+        """The log of the mean over queries of sum_j pi-_j exp(-t d_j), (G,): the log is outside the mean."""
+        t = self.rbf_t
+        kernel = log_mean_exp(
+            pairs.queries,
+            pairs.negatives,
+            2 * self.t_neg * _SIGN[self.neg_weights],
+            2 * t,
+            weight_grad=self.neg_grad,
+            queue_grad=self.queue_grad,
+            backend=self.backend,
+        )
+        if self.tau_plus:
+            uniform = reduce_similarities(pairs.positives, 0.0, pairs.absent).lse
+            positives = reduce_similarities(pairs.positives, 2 * t, pairs.absent).lse - uniform
+            kernel = debiased(kernel, positives[list(pairs.owner)], self.tau_plus, -2 * t)
+        return torch.logsumexp(kernel, -1) - math.log(kernel.shape[-1]) - 2 * t
+
+    def _expected_cost(self, cosine: Tensor) -> Tensor:
+        """The mean cost from the mean cosine, in which costs are linear; rounding cannot make d negative."""
+        return -cosine if self.cost == "inner" else (2 - 2 * cosine).clamp_min(0)

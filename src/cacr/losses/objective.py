@@ -1,0 +1,73 @@
+"""What every objective has in common: how it is called, and that it never returns a silent NaN."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from cacr.errors import UserError
+from cacr.losses.pairs import Negatives, Pairs, in_batch, labelled
+from cacr.losses.reductions import Backend
+from cacr.registry import Registry
+
+OBJECTIVES: Registry[type["Objective"]] = Registry("objective")
+
+
+class NotFiniteError(UserError, ValueError):
+    """A loss that is NaN or infinite."""
+
+
+class Objective(nn.Module, ABC):
+    """A function of embeddings that training makes small.
+
+    It can be called, and asked for its :meth:`parts`, in four ways:
+
+    - ``loss(z)`` with z of shape (views, images, dim);
+    - ``loss(z0, z1)`` with two views, each (images, dim);
+    - ``loss(embeddings, labels)`` with (rows, dim) and integer (rows,): one label's rows are positives;
+    - ``loss(pairs)`` with what a builder of :mod:`cacr.losses.pairs` made of momentum keys, a queue or texts.
+
+    Attributes:
+        negatives: Which in-batch negatives a call with embeddings uses.
+        backend: How reductions over keys are computed; set it to ``dense`` for second-order gradients.
+    """
+
+    negatives: Negatives = "same"
+    backend: Backend = "auto"
+
+    def forward(self, z: Tensor | Pairs, other: Tensor | None = None) -> Tensor:
+        """The loss, a scalar."""
+        return self.parts(z, other)["loss"]
+
+    def parts(self, z: Tensor | Pairs, other: Tensor | None = None) -> dict[str, Tensor]:
+        """The loss and the scalars that it is made of, by name; ``loss`` is among them."""
+        if isinstance(z, Pairs):
+            parts = self.of(z)
+        elif other is None:
+            parts = self.of(self.pair(z))
+        elif other.is_floating_point():
+            parts = self.of(self.pair(torch.stack([z, other])))
+        else:
+            parts = self.of(labelled(z, other))
+        _check_finite(parts["loss"], z)
+        return parts
+
+    def pair(self, z: Tensor) -> Pairs:
+        """The pairs of embeddings (views, images, dim) of one batch."""
+        return in_batch(z, self.negatives)
+
+    @abstractmethod
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """The parts, from pairs."""
+
+
+def _check_finite(loss: Tensor, z: Tensor | Pairs) -> None:
+    """Refuse a NaN where looking is free: on an accelerator it would wait for the device at every step."""
+    if torch.compiler.is_compiling() or loss.device.type != "cpu" or torch.isfinite(loss):
+        return
+    message = "the loss is not finite"
+    if isinstance(z, Tensor):
+        bad = (~torch.isfinite(z)).any(-1).nonzero()
+        if len(bad):
+            message += f": {len(bad)} of the embeddings hold NaN or infinity, first at {bad[0].tolist()}"
+    raise NotFiniteError(f"{message}; lower the learning rate, or look for a broken input")

@@ -1,0 +1,278 @@
+"""Who is positive and who is negative: decided here, once, for every objective.
+
+A builder turns embeddings (views, images, dim) into :class:`Pairs`; an objective takes pairs and never asks
+where they came from. So every objective works with in-batch negatives, momentum keys, a queue, image-text
+pairs and labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cacr.losses.checks import check_choice
+from cacr.losses.gathered import GatheredCosines
+from cacr.losses.masks import Mask
+from cacr.losses.reductions import Keys
+
+Negatives = Literal["same", "cross", "cross_upper", "all"]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Queries with the cosines of their positives and the keys of their negatives.
+
+    Attributes:
+        positives: (Q, M, K) cosine of each query (Q query views, M images) with each of its K positives.
+        absent: (Q, M, K), broadcastable; true where a query has fewer than K positives. None: all have K.
+        queries: (G, M, dim) unit vectors, one group for each softmax over negatives.
+        negatives: The sets of keys whose union is the negatives of the queries.
+        owner: (G,) the query view, a row of ``positives``, that a group belongs to.
+        partner: (G,) the one positive, a column of ``positives``, that stands against a group's negatives:
+            cross-view negatives come from the view of that positive. None: every positive of the query does.
+    """
+
+    positives: Tensor
+    absent: Tensor | None
+    queries: Tensor
+    negatives: tuple[Keys, ...]
+    owner: tuple[int, ...]
+    partner: tuple[int, ...] | None = None
+
+    def opposed(self) -> tuple[Tensor, Tensor | None]:
+        """The positives that stand against each group's negatives, (G, M, K'), and where they are absent."""
+        if self.partner is not None:
+            return self.positives[list(self.owner), :, list(self.partner)][..., None], None
+        return self.positives, self.absent
+
+    def log_count(self) -> Tensor:
+        """The log of the number of negatives of each query, (M,) or a scalar."""
+        count = sum(keys.count for keys in self.negatives)
+        return torch.as_tensor(count, dtype=self.queries.dtype, device=self.queries.device).log()
+
+    def average(self, x: Tensor) -> Tensor:
+        """The mean of x (G, M, K') over the positives of :meth:`opposed` that exist."""
+        absent = self.opposed()[1]
+        if absent is None:
+            return x.mean()
+        present = (~absent).expand_as(x)
+        return torch.where(present, x, 0).sum() / present.sum()
+
+
+def unit(z: Tensor) -> Tensor:
+    """Vectors of length one along the last dimension, in float32 at least.
+
+    A zero vector has no direction: it stays zero and receives no gradient.
+    """
+    z = z.to(torch.promote_types(z.dtype, torch.float32))
+    length = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    smallest = torch.finfo(z.dtype).tiny ** 0.5
+    scale: Tensor = length.clamp_min(smallest).reciprocal() * (length > smallest)
+    return z * scale
+
+
+def in_batch(
+    z: Tensor,
+    negatives: Negatives = "same",
+    *,
+    query_views: Sequence[int] | None = None,
+    key_views: Sequence[int] | None = None,
+) -> Pairs:
+    """Positives are the other views of an image; negatives come from the other images of the batch.
+
+    Args:
+        z: (views, images, dim), of any length; normalised here.
+        negatives: For a query z[v, i], in each case j != i:
+
+            - ``same``: z[v, j], the same view, the paper's equation (M-1 negatives);
+            - ``cross``: z[v', j] for each other view v', one softmax for each (M-1);
+            - ``cross_upper``: as ``cross``, only for v < v', the authors' released code;
+            - ``all``: z[v', j] of all key views in one softmax (V(M-1)).
+        query_views: The views that may be queries, such as all crops. Default: all.
+        key_views: The views that may be positives and cross-view negatives: global crops. Default: all.
+    """
+    _check_embeddings(z)
+    z = unit(z)
+    queries = range(len(z)) if query_views is None else query_views
+    keys = range(len(z)) if key_views is None else key_views
+    return _arrange(z, z, [(v, w) for v in queries for w in keys if v != w], negatives)
+
+
+def positives_only(z: Tensor) -> Pairs:
+    """The other views of each image, for objectives without negatives; z (views, images, dim)."""
+    _check_embeddings(z)
+    z = unit(z)
+    _, positives, absent = _positives(z, z, _links(z, z))
+    return Pairs(positives, absent, z, (), tuple(range(len(z))))
+
+
+def momentum(
+    queries: Tensor,
+    keys: Tensor,
+    negatives: Negatives = "cross",
+    *,
+    query_views: Sequence[int] | None = None,
+    key_views: Sequence[int] | None = None,
+) -> Pairs:
+    """Queries (views, images, dim) against keys (key views, images, dim) of a momentum encoder.
+
+    Positives of the query of view v are the keys of other views; negatives as for :func:`in_batch`, with keys
+    in place of embeddings. Gradients reach the keys unless the caller detaches them.
+
+    Args:
+        queries: (query views, images, dim); normalised here.
+        keys: (key views, images, dim); normalised here. Fewer views where local crops are queries only.
+        negatives: As for :func:`in_batch`.
+        query_views: Which view each row of ``queries`` shows. Default: 0, 1, 2, ...
+        key_views: Which view each row of ``keys`` shows. Default: 0, 1, 2, ...
+    """
+    _check_embeddings(queries, "queries")
+    _check_embeddings(keys, "keys")
+    return _arrange(unit(queries), unit(keys), _links(queries, keys, query_views, key_views), negatives)
+
+
+def queued(
+    queries: Tensor,
+    keys: Tensor,
+    queue: Tensor,
+    *,
+    in_batch: bool = True,
+    query_views: Sequence[int] | None = None,
+    key_views: Sequence[int] | None = None,
+) -> Pairs:
+    """MoCo-v2: positives are momentum keys; negatives are a queue of earlier keys and the queries' own batch.
+
+    Args:
+        queries: (query views, images, dim); normalised here.
+        keys: (key views, images, dim) of the momentum encoder; normalised here.
+        queue: (size, dim), unit vectors.
+        in_batch: Whether q[v, j], j != i, are negatives too, in one softmax with the queue.
+        query_views: As for :func:`momentum`.
+        key_views: As for :func:`momentum`.
+    """
+    _check_embeddings(queries, "queries")
+    _check_embeddings(keys, "keys")
+    q = unit(queries)
+    view_of, positives, absent = _positives(q, unit(keys), _links(queries, keys, query_views, key_views))
+    q = q[view_of]
+    negatives = [Keys(queue, queue=True)]
+    if in_batch:
+        negatives.append(_other_images(q, q))
+    return Pairs(positives, absent, q, tuple(negatives), tuple(range(len(q))))
+
+
+def image_text(images: Tensor, texts: Tensor) -> Pairs:
+    """Images and captions: positives and negatives of a query are of the other modality.
+
+    Args:
+        images: (images, dim), or (views, images, dim) with several crops of an image; normalised here.
+        texts: (images, dim), or (captions, images, dim) with several captions of an image; normalised here.
+    """
+    images, texts = (z[None] if z.dim() == 2 else z for z in (images, texts))
+    z = torch.cat([images, texts])
+    _check_embeddings(z)
+    sides = range(len(images)), range(len(images), len(z))
+    links = [(v, w) for here, there in (sides, sides[::-1]) for v in here for w in there]
+    z = unit(z)
+    return _arrange(z, z, links, "cross")
+
+
+def labelled(z: Tensor, labels: Tensor) -> Pairs:
+    """Rows with one label are one another's positives, all rows with another label their negatives.
+
+    A row whose label occurs once, or is the only label, is no query; it still is a negative of the others.
+
+    Args:
+        z: (rows, dim); normalised here.
+        labels: (rows,) integers.
+    """
+    if z.dim() != 2 or labels.shape != z.shape[:1]:
+        raise ValueError(
+            "embeddings must have shape (rows, dim) and labels (rows,), "
+            f"not {tuple(z.shape)} and {tuple(labels.shape)}"
+        )
+    z = unit(z)
+    _, member, sizes = torch.unique(labels, return_inverse=True, return_counts=True)
+    query = torch.where((sizes[member] > 1) & (sizes[member] < len(z)))[0]
+    if not len(query):
+        raise ValueError("labels must give at least one row both a positive and a negative")
+    # Rows in the order of their labels; a row's positives follow it, cyclically, within its own label.
+    order = member.argsort(stable=True)
+    first = (sizes.cumsum(0) - sizes)[member]
+    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(z), device=z.device)) - first
+    size = sizes[member][query]
+    step = torch.arange(1, int(size.max()), device=z.device)
+    index = order[first[query, None] + (place[query, None] + step) % size[:, None]]
+    cosines = GatheredCosines.apply(z[query], z, index)
+    negatives = Keys(z, Mask(labels[query], labels))
+    return Pairs(cosines[None], (step >= size[:, None])[None], z[query][None], (negatives,), (0,))
+
+
+def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Negatives) -> Pairs:
+    """Pairs from unit vectors and ``links``, the (query view, key view) that are positives of one another."""
+    check_choice(Negatives, negatives=negatives)
+    if q.shape[1] != k.shape[1]:
+        raise ValueError(f"queries show {q.shape[1]} images, keys {k.shape[1]}: they must be the same images")
+    views, positives, absent = _positives(q, k, links)
+    if negatives in ("cross", "cross_upper"):
+        kept = [(v, w) for v, w in links if negatives == "cross" or v < w]
+        queries = q[[v for v, _ in kept]]
+        keys = _other_images(queries, k[[w for _, w in kept]])
+        owner = tuple(views.index(v) for v, _ in kept)
+        partner = tuple([w for u, w in links if u == v].index(w) for v, w in kept)
+        return Pairs(positives, absent, queries, (keys,), owner, partner)
+    queries, owner = q[views], tuple(range(len(views)))
+    seen = k[views] if negatives == "same" else k[sorted({w for _, w in links})].flatten(0, 1)
+    return Pairs(positives, absent, queries, (_other_images(queries, seen),), owner)
+
+
+def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> tuple[list[int], Tensor, Tensor | None]:
+    """The query views, their cosines with their positives (Q, M, K), and where a query has fewer than K."""
+    views = sorted({v for v, _ in links})
+    if not views:
+        raise ValueError("no query has a positive: at least 2 views of every image are needed")
+    partners = [[w for u, w in links if u == v] for v in views]
+    most = max(map(len, partners))
+    # One small product for each image gives all view pairs; autocast would round costs near zero.
+    with torch.autocast(q.device.type, enabled=False):
+        cosines = torch.bmm(q.transpose(0, 1), k.permute(1, 2, 0)).flatten(1)
+    place = [
+        v * len(k) + w for v, ws in zip(views, partners, strict=True) for w in (ws + ws[:1] * most)[:most]
+    ]
+    cosines = cosines.index_select(1, torch.tensor(place, device=q.device))
+    absent = None
+    if any(len(ws) < most for ws in partners):
+        missing = [[n >= len(ws) for n in range(most)] for ws in partners]
+        absent = torch.tensor(missing, device=q.device)[:, None]
+    return views, cosines.reshape(-1, len(views), most).transpose(0, 1), absent
+
+
+def _other_images(queries: Tensor, keys: Tensor) -> Keys:
+    """Keys (..., M, dim), or (views * M, dim) shared by all queries, with the query's own image hidden."""
+    images = queries.shape[1]
+    if images < 2:
+        raise ValueError("in-batch negatives need at least 2 images in the batch")
+    number = torch.arange(images, device=queries.device)
+    views = keys.shape[0] // images if keys.dim() == 2 else 1
+    return Keys(keys, Mask(number, number.repeat(views)))
+
+
+def _links(
+    queries: Tensor,
+    keys: Tensor,
+    query_views: Sequence[int] | None = None,
+    key_views: Sequence[int] | None = None,
+) -> list[tuple[int, int]]:
+    """The rows of queries and keys that show different views."""
+    here = range(len(queries)) if query_views is None else query_views
+    there = range(len(keys)) if key_views is None else key_views
+    if len(here) != len(queries) or len(there) != len(keys):
+        raise ValueError("query_views and key_views must name one view for each row of queries and keys")
+    return [(a, b) for a, v in enumerate(here) for b, w in enumerate(there) if v != w]
+
+
+def _check_embeddings(z: Tensor, name: str = "z") -> None:
+    if z.dim() != 3:
+        raise ValueError(f"{name} must have shape (views, images, dim), not {tuple(z.shape)}")

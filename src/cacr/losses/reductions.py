@@ -1,0 +1,237 @@
+"""The two reductions over keys of which every objective here is made, and the choice of how to compute them.
+
+For a query q, keys k_j, similarities s_j = q.k_j and a scale a:
+
+    lse_a(q)  = ln sum_j exp(a s_j)
+    mean_a(q) = sum_j softmax(a s)_j s_j          (= d lse_a / d a)
+
+This is the only place where a softmax or a log-sum-exp over keys is computed. Three backends agree in value
+and gradient:
+
+- ``dense`` holds the (queries, keys) matrix; plain operations, hence second-order gradients too;
+- ``chunked`` holds one block of it at a time and computes it again in the backward pass;
+- ``attention`` reads the mean out of ``scaled_dot_product_attention``:
+  mean_a(q) = q . Attention(q, K, V=K, scale=a).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from cacr.losses.checks import check_choice
+from cacr.losses.chunked import Chunked
+from cacr.losses.masks import Mask
+
+Backend = Literal["auto", "dense", "chunked", "attention"]
+
+# Up to this many similarities the plain operations are faster than blocks, and their memory does not matter.
+_DENSE_LIMIT_CPU = 1 << 20
+_DENSE_LIMIT_ACCELERATOR = 1 << 24
+
+
+class Reduced(NamedTuple):
+    """``lse`` and ``mean`` over keys, each (..., rows)."""
+
+    lse: Tensor
+    mean: Tensor
+
+
+@dataclass(frozen=True)
+class Keys:
+    """One set of keys that queries are compared with.
+
+    Attributes:
+        vectors: (..., keys, dim) with the queries' leading dimensions, or (keys, dim) shared by all of them.
+        mask: Hides some keys from some queries.
+        queue: Whether they come from a queue of earlier keys.
+    """
+
+    vectors: Tensor
+    mask: Mask | None = None
+    queue: bool = False
+
+    @property
+    def count(self) -> int | Tensor:
+        """How many keys a query sees; (rows,) where there is a mask."""
+        return self.vectors.shape[-2] if self.mask is None else self.mask.visible()
+
+
+def lse(queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend: Backend = "auto") -> Tensor:
+    """The log-sum-exp ln sum_j exp(scale q.k_j), (..., rows).
+
+    Args:
+        queries: (..., rows, dim).
+        keys: (..., keys, dim), or (keys, dim) shared by all leading dimensions; or the sets of keys, with their
+            masks, whose union is meant.
+        scale: Any finite number; 0 gives ln of the number of keys.
+        backend: ``auto`` chooses by size and device.
+    """
+    return reduce(queries, keys, scale, backend=backend).lse
+
+
+def mean(
+    queries: Tensor,
+    keys: Tensor | Sequence[Keys],
+    scale: float,
+    *,
+    weight_grad: bool = True,
+    queue_grad: bool = True,
+    backend: Backend = "auto",
+) -> Tensor:
+    """The softmax mean sum_j softmax_j(scale q.k_j) q.k_j, (..., rows); arguments as for :func:`lse`.
+
+    Args:
+        queries: As for :func:`lse`.
+        keys: As for :func:`lse`.
+        scale: As for :func:`lse`.
+        weight_grad: Whether the gradient flows through the weights. If not, it is that of lse / scale.
+        queue_grad: The same for the part of the weights that comes from queue keys.
+        backend: As for :func:`lse`; ``attention`` takes one set without a mask, and ``weight_grad``.
+    """
+    sets = _sets(keys)
+    flows = _flows(sets, weight_grad, queue_grad)
+    if _attends(sets, flows, backend):
+        return _attention_mean(queries, sets[0].vectors, scale)
+    return _reduce(queries, sets, scale, flows, backend).mean
+
+
+def reduce(
+    queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend: Backend = "auto"
+) -> Reduced:
+    """Both reductions from one pass over the keys; arguments as for :func:`lse`."""
+    sets = _sets(keys)
+    return _reduce(queries, sets, scale, [True] * len(sets), backend)
+
+
+def log_mean_exp(
+    queries: Tensor,
+    keys: Tensor | Sequence[Keys],
+    scale: float,
+    exponent: float,
+    *,
+    weight_grad: bool = True,
+    queue_grad: bool = True,
+    backend: Backend = "auto",
+) -> Tensor:
+    """The log of a softmax mean of exponentials, ln sum_j softmax(a s)_j exp(b s_j) = lse_{a+b} - lse_a.
+
+    Arguments as for :func:`mean`, with a the ``scale`` and b the ``exponent``.
+    """
+    above, below = [], []
+    sets = _sets(keys)
+    for part, flow in zip(sets, _flows(sets, weight_grad, queue_grad), strict=True):
+        total, weights = _reduce_set(queries, part, (scale + exponent, scale), False, backend)
+        if flow:
+            above.append(total.lse)
+        else:  # with constant weights the gradient is b softmax((a + b) s), that of b mean_{a+b} held likewise
+            above.append(total.lse.detach() + exponent * (total.mean - total.mean.detach()))
+        below.append(_held(weights.lse, flow))
+    return torch.logsumexp(torch.stack(above), 0) - torch.logsumexp(torch.stack(below), 0)
+
+
+def reduce_similarities(
+    s: Tensor, scale: float, hidden: Tensor | None = None, *, weight_grad: bool = True
+) -> Reduced:
+    """Both reductions over the last dimension of given similarities (..., rows, keys)."""
+    logits = scale * s
+    if hidden is not None:
+        logits = logits.masked_fill(hidden, torch.finfo(s.dtype).min)
+    weights = torch.softmax(_held(logits, weight_grad), -1)
+    return Reduced(torch.logsumexp(logits, -1), (weights * s).sum(-1))
+
+
+def similarities(queries: Tensor, keys: Tensor) -> Tensor:
+    """All q.k, (..., rows, keys), at least float32; the product itself in the queries' or autocast's type."""
+    product = torch.matmul(queries, keys.to(queries.dtype).mT)
+    return product.to(torch.promote_types(queries.dtype, torch.float32))
+
+
+def aligned(queries: Tensor, keys: Keys) -> tuple[Tensor, Tensor, Mask | None]:
+    """Queries (batch, rows, dim) and keys (batch, keys, dim); queries that share keys become one batch."""
+    if keys.vectors.dim() > 2:
+        return queries.flatten(0, -3), keys.vectors.flatten(0, -3), keys.mask
+    repeats = queries.shape[:-2].numel()
+    mask = keys.mask.repeat(repeats) if keys.mask is not None and repeats > 1 else keys.mask
+    return queries.reshape(1, -1, queries.shape[-1]), keys.vectors[None], mask
+
+
+def _reduce(
+    queries: Tensor, keys: Sequence[Keys], scale: float, flows: Sequence[bool], backend: Backend
+) -> Reduced:
+    """Each set by itself, then the union: lse = ln sum_A exp(lse_A), mean = sum_A exp(lse_A - lse) mean_A."""
+    parts = [
+        _reduce_set(queries, part, (scale,), flow, backend)[0] for part, flow in zip(keys, flows, strict=True)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    means = torch.stack([part.mean for part in parts])
+    lses = torch.stack([part.lse for part in parts])
+    logits = torch.stack([_held(part.lse, flow) for part, flow in zip(parts, flows, strict=True)])
+    return Reduced(torch.logsumexp(lses, 0), (torch.softmax(logits, 0) * means).sum(0))
+
+
+def _reduce_set(
+    queries: Tensor, part: Keys, scales: tuple[float, ...], weight_grad: bool, backend: Backend
+) -> list[Reduced]:
+    """Both reductions over one set of keys; the similarities are computed once for all scales."""
+    shape = queries.shape[:-1]
+    queries, keys, mask = aligned(queries, part)
+    if _is_dense(queries, keys, backend):
+        s = similarities(queries, keys)
+        hidden = None if mask is None else mask.hidden()
+        reduced = [reduce_similarities(s, a, hidden, weight_grad=weight_grad) for a in scales]
+        return [Reduced(one.lse.reshape(shape), one.mean.reshape(shape)) for one in reduced]
+    device = queries.device.type
+    product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else queries.dtype
+    with torch.autocast(device, enabled=False):
+        lses, means = Chunked.apply(queries, keys, mask, scales, weight_grad, product)
+    return [Reduced(lses[n].reshape(shape), means[n].reshape(shape)) for n in range(len(scales))]
+
+
+def _is_dense(queries: Tensor, keys: Tensor, backend: Backend) -> bool:
+    check_choice(Backend, backend=backend)
+    if backend == "attention":
+        raise ValueError(
+            "backend 'attention' gives means over one set of keys, without a mask, weight_grad=True"
+        )
+    if backend != "auto":
+        return backend == "dense"
+    limit = _DENSE_LIMIT_CPU if queries.device.type == "cpu" else _DENSE_LIMIT_ACCELERATOR
+    return queries.shape[0] * queries.shape[1] * keys.shape[1] <= limit
+
+
+def _attends(keys: Sequence[Keys], flows: Sequence[bool], backend: Backend) -> bool:
+    """Whether attention serves: forced, or on an accelerator, whose fused kernels beat a loop over blocks.
+
+    On a CPU the blocks are faster: attention computes seven products where blocks need three or four.
+    """
+    applies = len(keys) == 1 and keys[0].mask is None and flows[0]
+    return applies and (
+        backend == "attention" or (backend == "auto" and keys[0].vectors.device.type != "cpu")
+    )
+
+
+def _attention_mean(queries: Tensor, keys: Tensor, scale: float) -> Tensor:
+    shape = queries.shape[:-1]
+    queries, keys, _ = aligned(queries, Keys(keys))
+    keys = keys.to(queries.dtype)
+    read = scaled_dot_product_attention(queries[:, None], keys[:, None], keys[:, None], scale=scale)[:, 0]
+    return (queries * read).sum(-1, dtype=torch.promote_types(queries.dtype, torch.float32)).reshape(shape)
+
+
+def _sets(keys: Tensor | Sequence[Keys]) -> Sequence[Keys]:
+    return (Keys(keys),) if isinstance(keys, Tensor) else keys
+
+
+def _flows(keys: Sequence[Keys], weight_grad: bool, queue_grad: bool) -> list[bool]:
+    """Whether gradients flow through the weights of each set."""
+    return [weight_grad and (queue_grad or not part.queue) for part in keys]
+
+
+def _held(x: Tensor, flow: bool) -> Tensor:
+    """The tensor itself, or a constant of the backward pass."""
+    return x if flow else x.detach()
