@@ -45,14 +45,14 @@ def make_imbalanced(labels: NDArray[np.integer], rule: str, seed: int = 2021) ->
 
 def class_fractions(rule: str, classes: int) -> NDArray[np.float64]:
     """(C,) the share of each class that a rule keeps."""
-    number = np.arange(classes)
+    number: NDArray[np.float64] = np.arange(classes, dtype=np.float64)
     groups = min(_GROUPS, classes)
     group = number * groups // classes
     name, _, argument = rule.partition(":")
     if rule == "linear":
         return (group + 1) / groups
     if rule == "exponential":
-        return np.exp(group + 1.0) / np.exp(float(groups))
+        return np.exp(group + 1 - groups)
     if name == "longtail":
         try:
             ratio = float(argument)
@@ -62,7 +62,7 @@ def class_fractions(rule: str, classes: int) -> NDArray[np.float64]:
             raise UserError(
                 f"imbalance {rule!r}: write longtail:RATIO with a ratio of at least 1, as longtail:100"
             )
-        return np.asarray(np.power(ratio, -number / max(classes - 1, 1)), dtype=np.float64)
+        return np.power(ratio, -number / max(classes - 1, 1))
     raise UserError(f"there is no imbalance rule {rule!r}; known: linear, exponential, longtail:RATIO")
 
 

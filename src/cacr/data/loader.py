@@ -1,6 +1,7 @@
 """Batches of a source: in a reproducible order, shared out over processes, resumable at any batch."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ from torch.utils.data import DataLoader
 
 from cacr.data.batch import Batch
 from cacr.data.errors import Problem, too_many_unreadable
-from cacr.data.order import count_batches, epoch_order, share
+from cacr.data.order import buffer_rng, count_batches, epoch_order, share
 from cacr.data.source import ArraySource, Source
+from cacr.data.stream import StreamSource, read_ahead, shuffled
 from cacr.data.workers import Crop, Decoder, Failure, Work, WorkQueue, quiet_worker
 from cacr.errors import UserError
+
+_SHUFFLE_BUFFER = 1024  # images of a stream that are held to be shuffled
+_BATCHES_AHEAD = 4
 
 
 class Loader:
@@ -28,6 +33,10 @@ class Loader:
     are decoded and cropped in ``workers`` processes (0: in this one). One that cannot be decoded is
     replaced, with ``shuffle``, by the next one that can and is not in the share already, and left out
     without; ``unreadable`` remembers it. More than ``max_unreadable`` of all images stops the run.
+
+    A stream is shared out in stretches: each process reads its own part of the shards, whose order depends
+    on the seed and the epoch, and draws from a buffer of the next 1,024 images. Batches of a stream
+    therefore depend on ``world_size``, and an unreadable image is replaced by another of its share.
 
     Args:
         source: the images.
@@ -88,7 +97,7 @@ class Loader:
                 collate_fn=_as_it_is,
                 num_workers=workers,
                 persistent_workers=workers > 0,
-                prefetch_factor=4 if workers else None,
+                prefetch_factor=_BATCHES_AHEAD if workers else None,
                 pin_memory=pin_memory,
                 worker_init_fn=quiet_worker,
             )
@@ -103,6 +112,11 @@ class Loader:
         return self._index(work) if isinstance(self.source, ArraySource) else self._decode(work)
 
     def _work(self, epoch: int, start: int) -> Iterator[Work]:
+        if isinstance(self.source, StreamSource):
+            return read_ahead(self._stream(self.source, epoch, start), _BATCHES_AHEAD)
+        return self._choose(epoch, start)
+
+    def _choose(self, epoch: int, start: int) -> Iterator[Work]:
         count = len(self.source)
         order = epoch_order(count, self.seed, epoch) if self.shuffle else np.arange(count)
         for number in range(start, self.batches_per_epoch):
@@ -110,6 +124,28 @@ class Loader:
             mine = batch[share(len(batch), self.rank, self.world_size)]
             if len(mine):
                 yield Work(epoch, mine)
+
+    def _stream(self, source: StreamSource, epoch: int, start: int) -> Iterator[Work]:
+        """Each process reads one stretch of the shuffled shards, and shuffles again in a buffer.
+
+        A resumed epoch is read from its beginning, without decoding what has been seen.
+        """
+        sizes = [
+            min(self.batch_size, len(source) - n * self.batch_size) for n in range(self.batches_per_epoch)
+        ]
+        shares = [share(size, self.rank, self.world_size) for size in sizes]
+        order = np.arange(len(source.shards))
+        if self.shuffle:
+            order = epoch_order(len(order), self.seed, epoch)
+        images = source.stream(
+            order.tolist(), sum(part.start for part in shares), sum(part.stop for part in shares)
+        )
+        if self.shuffle:
+            images = shuffled(images, _SHUFFLE_BUFFER, buffer_rng(self.seed, epoch, self.rank))
+        for number, part in enumerate(shares):
+            raw = tuple(islice(images, part.stop - part.start))
+            if number >= start and raw:
+                yield Work(epoch, np.array([image.index for image in raw]), raw)
 
     def _index(self, work: Iterator[Work]) -> Iterator[Batch]:
         assert isinstance(self.source, ArraySource)

@@ -10,7 +10,7 @@ import torch
 
 from cacr.data.source import Indices
 
-_ORDER, _SAMPLE = 1, 2  # two streams of randomness that never meet
+_ORDER, _SAMPLE, _BUFFER = 1, 2, 3  # streams of randomness that never meet
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Indices:
@@ -22,6 +22,11 @@ def sample_generator(seed: int, epoch: int, index: int) -> torch.Generator:
     """The random numbers of one image in one epoch."""
     state = np.random.SeedSequence([_SAMPLE, seed, epoch, index]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
+
+
+def buffer_rng(seed: int, epoch: int, rank: int) -> np.random.Generator:
+    """The random numbers with which a process shuffles its stretch of a stream."""
+    return np.random.default_rng([_BUFFER, seed, epoch, rank])
 
 
 def share(count: int, rank: int, world_size: int) -> slice:

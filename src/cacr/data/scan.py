@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +28,10 @@ class Listing:
         return sorted({name.split("/", 1)[0] for name in self.names if "/" in name})
 
 
-def list_images(folder: Path) -> Listing:
+def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
     """All image files below a folder, known by their suffix; hidden files and folders are left out.
+
+    ``only`` names the immediate sub-folders to look into, where not all are wanted.
 
     Links to folders are followed, each real folder once, so that a link to a parent does no harm.
 
@@ -37,7 +40,7 @@ def list_images(folder: Path) -> Listing:
     """
     listing = Listing(folder)
     seen: set[tuple[int, int]] = set()
-    pending = [""]
+    pending = [""] if only is None else [f"{name}/" for name in only if (folder / name).is_dir()]
     while pending:
         prefix = pending.pop()
         here = folder / prefix

@@ -1,12 +1,15 @@
 """Decoding and cropping, in worker processes or in this one."""
 
+import itertools
 import os
 import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
+import numpy as np
 import torch
 from PIL import Image
 from torch.utils.data import Dataset, Sampler, get_worker_info
@@ -14,19 +17,22 @@ from torch.utils.data import Dataset, Sampler, get_worker_info
 from cacr.data.batch import Batch
 from cacr.data.errors import Problem, UnreadableImageError
 from cacr.data.order import sample_generator
-from cacr.data.source import Indices, Source
+from cacr.data.source import Captions, Indices, Source
+from cacr.data.stream import Raw
 from cacr.errors import UserError
 
+T = TypeVar("T")
 Crop = Callable[[Image.Image, torch.Generator], list[torch.Tensor]]
 _MOST_REPLACEMENTS = 1000
 
 
 @dataclass(frozen=True)
 class Work:
-    """One batch to be made: the images' numbers, and the epoch, on which their random crops depend."""
+    """One batch to be made: the images' numbers, and the epoch, on which their crops depend."""
 
     epoch: int
     indices: Indices
+    raw: tuple[Raw, ...] | None = None  # the images' files, where they come from a stream
 
 
 @dataclass(frozen=True)
@@ -83,13 +89,15 @@ class Decoder(Dataset[Batch | Failure]):
 
     def _make(self, work: Work) -> Batch:
         problems: list[Problem] = []
+        raw = None if work.raw is None else {item.index: item for item in work.raw}
         taken = set(work.indices.tolist())
         used: list[int] = []
         views: list[list[torch.Tensor]] = []
-        for wanted in work.indices.tolist():
-            for index in self._candidates(wanted, taken):
+        for position, wanted in enumerate(work.indices.tolist()):
+            following = self._following(wanted, taken) if raw is None else _rotated(work.indices, position)
+            for index in itertools.chain([wanted], following if self.replace else ()):
                 try:
-                    views.append(self._views(index, work.epoch))
+                    views.append(self._views(index, work.epoch, None if raw is None else raw[index]))
                 except UnreadableImageError as error:
                     problems.append(Problem(index, error.where, error.reason))
                 else:
@@ -99,32 +107,41 @@ class Decoder(Dataset[Batch | Failure]):
             else:
                 if self.replace:
                     raise UserError(f"no readable image was found in place of {problems[-1]}")
-        return self._stack(used, views, problems)
+        images = [torch.stack(size, dim=1) for size in zip(*views, strict=True)]
+        labels, captions = self._targets(used, raw)
+        return Batch(
+            images=images,
+            index=torch.tensor(used, dtype=torch.int64),
+            labels=None if labels is None else torch.tensor(labels, dtype=torch.int64),
+            captions=None if captions is None else tuple(captions),
+            unreadable=tuple(problems),
+        )
 
-    def _candidates(self, wanted: int, taken: set[int]) -> Iterator[int]:
-        yield wanted
-        if self.replace:
-            following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
-            yield from (index for index in following if index not in taken)
+    def _following(self, wanted: int, taken: set[int]) -> Iterator[int]:
+        """What may take the place of an unreadable image: the next ones that are not in the share yet."""
+        following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
+        return (index for index in following if index not in taken)
 
-    def _views(self, index: int, epoch: int) -> list[torch.Tensor]:
+    def _views(self, index: int, epoch: int, raw: Raw | None) -> list[torch.Tensor]:
         if (worker := get_worker_info()) is not None:
             self._in_hand[worker.id] = torch.tensor([os.getpid(), index])
-        image = self.source.read(index, self.at_least)
+        image = self.source.read(index, self.at_least) if raw is None else raw.decode(self.at_least)
         try:
             return self.crop(image, sample_generator(self.seed, epoch, index))
         except Exception as error:
             error.add_note(f"while cropping {self.source.describe(index)} ({image.width} x {image.height})")
             raise
 
-    def _stack(self, used: list[int], views: list[list[torch.Tensor]], problems: list[Problem]) -> Batch:
+    def _targets(
+        self, used: list[int], raw: dict[int, Raw] | None
+    ) -> tuple[list[int] | None, list[Captions] | None]:
+        """Labels and captions of the images, as far as there are any."""
+        if raw is not None:
+            return _all_or_none([raw[i].label for i in used]), _all_or_none([raw[i].captions for i in used])
         labels, captions = self.source.labels, self.source.captions
-        return Batch(
-            images=[torch.stack(size, dim=1) for size in zip(*views, strict=True)],
-            index=torch.tensor(used, dtype=torch.int64),
-            labels=None if labels is None else torch.from_numpy(labels[used]),
-            captions=None if captions is None else tuple(captions[index] for index in used),
-            unreadable=tuple(problems),
+        return (
+            None if labels is None else labels[used].tolist(),
+            None if captions is None else [captions[i] for i in used],
         )
 
     @contextmanager
@@ -142,6 +159,16 @@ class Decoder(Dataset[Batch | Failure]):
                 f"a loader process died while reading {files}: {error}. If memory is short use fewer "
                 "workers; if it is always the same file, remove it."
             ) from error
+
+
+def _all_or_none(values: list[T | None]) -> list[T] | None:
+    present = [value for value in values if value is not None]
+    return present if len(present) == len(values) else None
+
+
+def _rotated(indices: Indices, position: int) -> Iterator[int]:
+    """The others of a share, from the one after ``position`` on: a stream has nothing else at hand."""
+    return (int(index) for index in np.roll(indices, -position)[1:])
 
 
 def quiet_worker(number: int) -> None:

