@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from cacr.encoders import Encoder
 from cacr.registry import Registry
 
 
@@ -19,7 +20,7 @@ class Negatives(NamedTuple):
 class Framework(nn.Module, ABC):
     """Base of the frameworks; ``encoder`` is what is kept when the training is over."""
 
-    encoder: nn.Module
+    encoder: Encoder
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,96 @@
+"""What is printed before step 1: the data, the views, the negatives, the cost."""
+
+from collections.abc import Sequence
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from cacr.data import ArraySource, Source
+from cacr.randomness import generator
+from cacr.training.loop import Position, Training
+from cacr.training.plan import Cost, measure_cost
+from cacr.training.progress import duration
+
+LONG_RUN = 3600.0
+"""Seconds on a CPU above which a narrower encoder is proposed."""
+
+NARROW = 0.25
+
+
+def announce(
+    console: Console, job: Training, source: Source, notes: Sequence[str], position: Position
+) -> None:
+    """Print the facts of a run. Every process takes part, because the costs are measured."""
+    settings = job.settings
+    assert isinstance(settings.batch_size, int) and isinstance(settings.views, int)
+    share = max(2, settings.batch_size // job.fabric.world_size)
+    cost = measure_cost(job.fabric, job.method, lambda count: _random_views(job, source, count), images=share)
+    steps = (job.total_steps - position.step) * settings.accumulate
+    negatives = job.method.negatives(settings.batch_size, settings.views)
+    parameters = sum(p.numel() for p in job.method.parameters())
+    options = "".join(f" {name}={value}" for name, value in settings.objective_options.items())
+    classes = source.class_counts()
+    about = f"{len(source):,} images" + (f" in {len(classes)} classes" if classes else ", no labels")
+    scaled = f", {settings.accumulate} batches a step" if settings.accumulate > 1 else ""
+    lines = {
+        "data": f"{source.name}: {about}",
+        "views": f"{settings.views} of each image, {settings.image_size} px, preset {settings.preset}",
+        "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M parameters with the head",
+        "objective": f"{settings.objective}{options}, framework {settings.framework}",
+        "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
+        "steps": f"{job.total_steps:,} in {settings.epochs} epochs, batches of {settings.batch_size}{scaled}",
+        "optimiser": f"{settings.optimizer}, lr {settings.lr:.4g}, {settings.schedule}, "
+        f"warm-up {settings.warmup_epochs:g} epochs",
+        "memory": f"about {_gigabytes(cost)} a process",
+        "time": f"about {duration(cost.seconds * steps)} on {_machine(job)}",
+    }
+    if position.step:
+        lines["resumed"] = f"at step {position.step:,}"
+    for name, text in lines.items():
+        console.print(f"{name:<10} {text}")
+    for note in notes:
+        console.print(f"note: {note}")
+    if job.fabric.device.type == "cpu" and cost.seconds * steps > LONG_RUN:
+        console.print(f"note: {_advice(job)}")
+
+
+def _random_views(job: Training, source: Source, count: int) -> list[Tensor]:
+    """Views of ``count`` images of noise, made as those of the data will be."""
+    draw = generator(0)
+    if isinstance(source, ArraySource):
+        noise = torch.randint(256, (count, 3, *source.image_size), dtype=torch.uint8, generator=draw)
+        return job.views(noise, draw)
+    crops = [
+        torch.randint(256, (len(run), count, 3, run[0].size, run[0].size), dtype=torch.uint8, generator=draw)
+        for run in job.views.runs
+    ]
+    return job.views.colour(crops, draw)
+
+
+def _width(job: Training) -> str:
+    return "" if job.settings.width == 1 else f"width {job.settings.width:g}, "
+
+
+def _gigabytes(cost: Cost) -> str:
+    total, activations, weights = (
+        f"{size / 1e9:.2f} GB" for size in (cost.activations + cost.weights, cost.activations, cost.weights)
+    )
+    return f"{total} (activations {activations}, weights with gradients and momentum {weights})"
+
+
+def _machine(job: Training) -> str:
+    fabric = job.fabric
+    processes = f"{fabric.world_size} processes on " if fabric.world_size > 1 else ""
+    cores = f" ({torch.get_num_threads()} threads each)" if fabric.device.type == "cpu" else ""
+    return f"{processes}{fabric.device.type}{cores}, {job.settings.precision}"
+
+
+def _advice(job: Training) -> str:
+    """What makes a long run on a CPU shorter."""
+    width = job.settings.width
+    if job.settings.encoder == "small_alexnet" and isinstance(width, float) and width > NARROW:
+        return f"more than an hour on a CPU; --width {NARROW:g} trains several times faster"
+    return (
+        "more than an hour on a CPU; --encoder small_alexnet --width 0.25 --set image_size=64 is much faster"
+    )

@@ -1,0 +1,94 @@
+"""One process or many: through Fabric, under torchrun or SLURM, or started here."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from lightning_fabric import Fabric
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
+
+from cacr.config import PretrainSettings
+from cacr.errors import UserError
+from cacr.training.precision import has_fast_bf16
+
+T = TypeVar("T")
+
+
+def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) -> T:
+    """Call ``work(fabric, settings, *arguments)`` in every process; returns what the first one returns.
+
+    Under torchrun the processes exist already. Otherwise ``settings.devices`` of them are started here, and
+    an error of any one ends the others and is raised in this process.
+    """
+    fabric = make_fabric(settings)
+    if fabric.world_size == 1 or _under_torchrun():
+        result: T = _launch(fabric, _limited, work, settings, *arguments)
+        return result
+    with tempfile.TemporaryDirectory() as folder:
+        message = Path(folder) / "error"
+        # Ctrl-C reaches all processes: those that train save and stop, this one has only to wait for them.
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            result = _launch(fabric, _reporting, message, work, settings, *arguments)
+        except (ProcessRaisedException, ProcessExitedException) as error:
+            if message.exists():
+                raise UserError(message.read_text()) from None
+            raise UserError(f"a training process failed: {error}") from error
+        finally:
+            signal.signal(signal.SIGINT, previous)
+    return result
+
+
+def _launch(fabric: Fabric, work: Callable[..., Any], *arguments: Any) -> Any:
+    # Fabric types the function as one that takes nothing but itself.
+    return fabric.launch(work, *arguments)
+
+
+def make_fabric(settings: PretrainSettings) -> Fabric:
+    """Devices, processes and precision."""
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = kind if settings.accelerator == "auto" else settings.accelerator
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "there is no CUDA device: leave --set accelerator=cuda out, or install a CUDA build of torch"
+        )
+    devices, nodes = settings.devices, settings.nodes
+    if _under_torchrun():
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    alone = devices * nodes == 1
+    bf16 = settings.precision == "bf16" or (
+        settings.precision == "auto" and has_fast_bf16(torch.device(kind))
+    )
+    return Fabric(
+        accelerator=kind,
+        devices=devices,
+        num_nodes=nodes,
+        strategy="auto" if alone else "ddp" if _under_torchrun() or nodes > 1 else "ddp_spawn",
+        precision="bf16-mixed" if bf16 else "32-true",
+    )
+
+
+def _under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _limited(fabric: Fabric, work: Callable[..., T], settings: PretrainSettings, *arguments: Any) -> T:
+    """Work with this process's share of the cores."""
+    if fabric.device.type == "cpu" and fabric.world_size > 1:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) * settings.nodes // fabric.world_size))
+    return work(fabric, settings, *arguments)
+
+
+def _reporting(fabric: Fabric, message: Path, work: Callable[..., T], *arguments: Any) -> T:
+    """Work in a started process; what a user can mend is left in a file for the process that waits."""
+    try:
+        return _limited(fabric, work, *arguments)
+    except UserError as error:
+        if not message.exists():
+            message.write_text(str(error))
+        raise

@@ -1,0 +1,291 @@
+"""The training loop: the main path, to be read from top to bottom."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.wrappers import _FabricModule
+from rich.console import Console
+from torch import Tensor
+from torch.optim import Optimizer
+
+import cacr
+from cacr.config import FORMAT, PretrainSettings
+from cacr.data import ArraySource, Batch, Loader
+from cacr.encoders import save_encoder
+from cacr.errors import UserError
+from cacr.methods import Framework
+from cacr.randomness import generator, mixed_seed
+from cacr.training.checkpoints import State, save_checkpoint
+from cacr.training.interrupt import Interrupt
+from cacr.training.metrics import MetricsLog
+from cacr.training.progress import TrainingProgress
+from cacr.training.run_folder import RunFolder
+from cacr.training.schedules import Schedule
+from cacr.views import Views
+
+T = TypeVar("T")
+AUTO_CHECKPOINT_SECONDS = 20.0
+"""With ``checkpoint_every_steps: auto`` the end of an epoch writes one, but not more often than this."""
+
+
+@dataclass
+class Position:
+    """How far a run has come: optimiser steps in all, and batches of the current epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything the loop works with.
+
+    Attributes:
+        method: the framework with its encoder.
+        model: the same, wrapped for the device, the precision and the other processes.
+        total_steps: optimiser steps of the whole run.
+    """
+
+    fabric: Fabric
+    settings: PretrainSettings
+    run: RunFolder
+    loader: Loader
+    views: Views
+    method: Framework
+    model: _FabricModule
+    optimizer: Optimizer
+    schedule: Schedule
+    peak_lr: float
+    total_steps: int
+
+    def state(self, position: Position) -> State:
+        """All that a resumed run needs. Random states are functions of the position and need not be kept."""
+        return {
+            "format": FORMAT,
+            "images": len(self.loader.source),
+            "step": position.step,
+            "epoch": position.epoch,
+            "batch": position.batch,
+            "method": self.method.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def summary(self, position: Position) -> dict[str, Any]:
+        """What travels with the encoder and every number measured on it."""
+        settings = self.settings
+        return {
+            "data": settings.data,
+            "imbalance": settings.imbalance,
+            "images": len(self.loader.source),
+            "views": settings.views,
+            "batch_size": settings.batch_size,
+            "epochs": settings.epochs,
+            "steps": position.step,
+            "finished": position.step == self.total_steps,
+            "framework": settings.framework,
+            "objective": settings.objective,
+            "objective_options": settings.objective_options,
+            "precision": settings.precision,
+            "processes": self.fabric.world_size,
+            "seed": settings.seed,
+            "cacr": cacr.__version__,
+        }
+
+    def restore(self, state: State) -> Position:
+        """Continue from a checkpoint's state."""
+        self.method.load_state_dict(state["method"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        return Position(state["step"], state["epoch"], state["batch"])
+
+
+def train(job: Training, position: Position, console: Console, log: MetricsLog | None) -> bool:
+    """Train from ``position`` to the end.
+
+    Args:
+        job: what to train.
+        position: where to start; moves along.
+        console: where progress is shown.
+        log: the metrics of the run; None on all ranks but the first.
+
+    Returns:
+        Whether the end was reached; False after Ctrl-C or SIGTERM, with a checkpoint written.
+    """
+    settings, fabric = job.settings, job.fabric
+    assert isinstance(settings.epochs, int)
+    meter = _Meter()
+    checkpoints = _CheckpointClock(settings)
+    job.model.train()
+    progress = TrainingProgress(
+        console,
+        epochs=settings.epochs,
+        total_steps=job.total_steps,
+        step=position.step,
+        enabled=fabric.is_global_zero,
+    )
+    with Interrupt() as interrupt, progress:
+        while position.step < job.total_steps:
+            batches = _timed(job.loader.epoch(position.epoch, start=position.batch), meter)
+            for group in _grouped(batches, settings.accumulate):
+                lr = _step(job, position, group, meter)
+                position.step += 1
+                position.batch += len(group)
+                epoch_ended = position.batch >= job.loader.batches_per_epoch
+                if epoch_ended:
+                    position.epoch, position.batch = position.epoch + 1, 0
+                finished = position.step == job.total_steps
+
+                due = checkpoints.due(position.step, epoch_ended)
+                if finished or due or position.step % settings.log_every_steps == 0:
+                    figures = meter.read(lr, world_size=fabric.world_size)
+                    progress.update(
+                        step=position.step,
+                        epoch=position.epoch + (not epoch_ended),
+                        loss=figures["loss"],
+                        images_per_second=figures["images_per_second"],
+                        epoch_ended=epoch_ended,
+                    )
+                    if log:
+                        share = position.batch / job.loader.batches_per_epoch
+                        log.write(position.step, round(position.epoch + share, 4), figures)
+                stop = finished or _agreed(fabric, interrupt.requested, position.step)
+                if stop or due:
+                    _save(job, position)
+                if stop:
+                    return finished
+    return True
+
+
+def _step(job: Training, position: Position, group: Sequence[Batch], meter: "_Meter") -> float:
+    """One optimiser step on the averaged gradients of a few batches; returns its learning rate."""
+    settings, fabric = job.settings, job.fabric
+    lr = job.peak_lr * job.schedule(position.step)
+    for parameters in job.optimizer.param_groups:
+        parameters["lr"] = lr
+    # Dropout and the like draw from torch's own generator: seeded by the step, they need no stored state.
+    torch.manual_seed(mixed_seed(settings.seed, position.step, fabric.global_rank))
+    for number, batch in enumerate(group):
+        views = make_views(job, batch, position.epoch, position.batch + number)
+        last = number == len(group) - 1
+        with fabric.no_backward_sync(job.model, enabled=not last):
+            parts: dict[str, Tensor] = job.model(views)
+            fabric.backward(parts["loss"] / len(group))
+        meter.add(parts, step=position.step + 1, images=len(batch.index))
+    if settings.clip_grad is not None:
+        fabric.clip_gradients(job.model, job.optimizer, max_norm=settings.clip_grad)
+    job.optimizer.step()
+    job.optimizer.zero_grad(set_to_none=True)
+    return lr
+
+
+def make_views(job: Training, batch: Batch, epoch: int, number: int) -> list[Tensor]:
+    """The views of batch ``number`` of an epoch; what the workers have cropped is only coloured here."""
+    draw = generator(job.settings.seed, epoch, number, job.fabric.global_rank)
+    images = [part.to(job.fabric.device, non_blocking=True) for part in batch.images]
+    if isinstance(job.loader.source, ArraySource):
+        return job.views(images[0], draw)
+    return job.views.colour(images, draw)
+
+
+def _save(job: Training, position: Position) -> None:
+    """Write checkpoint and encoder from the first rank; the others wait, so that none runs ahead of it."""
+    if job.fabric.is_global_zero:
+        save_checkpoint(job.run.checkpoints, position.step, job.state(position))
+        encoder = job.method.encoder
+        save_encoder(job.run.path, encoder, replace(encoder.info, training=job.summary(position)))
+    job.fabric.barrier()
+
+
+def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:
+    """Whether any process was asked to stop; all of them answer alike, every few steps, and stop together."""
+    if fabric.world_size == 1:
+        return stop
+    if step % 10:
+        return False
+    wishes = fabric.all_reduce(torch.tensor(float(stop), device=fabric.device), reduce_op="sum")
+    assert isinstance(wishes, Tensor)
+    return bool(wishes > 0)
+
+
+def _grouped(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while group := list(itertools.islice(iterator, size)):
+        yield group
+
+
+def _timed(batches: Iterable[Batch], meter: "_Meter") -> Iterator[Batch]:
+    """The same batches, while the time spent waiting for them is noted."""
+    iterator = iter(batches)
+    while True:
+        started = time.perf_counter()
+        batch = next(iterator, None)
+        meter.waited += time.perf_counter() - started
+        if batch is None:
+            return
+        yield batch
+
+
+class _CheckpointClock:
+    """Decides when a checkpoint is due."""
+
+    def __init__(self, settings: PretrainSettings) -> None:
+        every = settings.checkpoint_every_steps
+        self._every = None if every == "auto" else every
+        self._last = time.monotonic()
+
+    def due(self, step: int, epoch_ended: bool) -> bool:
+        if self._every is not None:
+            return step % self._every == 0
+        if epoch_ended and time.monotonic() - self._last >= AUTO_CHECKPOINT_SECONDS:
+            self._last = time.monotonic()
+            return True
+        return False
+
+
+class _Meter:
+    """Averages the parts of the loss between two readings, without making the device wait at every step."""
+
+    def __init__(self) -> None:
+        self._steps: list[int] = []
+        self._parts: list[dict[str, Tensor]] = []
+        self._images = 0
+        self.waited = 0.0
+        self._started = time.perf_counter()
+
+    def add(self, parts: dict[str, Tensor], *, step: int, images: int) -> None:
+        self._steps.append(step)
+        self._parts.append({name: value.detach() for name, value in parts.items()})
+        self._images += images
+
+    def read(self, lr: float, *, world_size: int) -> dict[str, float]:
+        """The averages since the last reading.
+
+        Raises:
+            UserError: when a loss was not finite, before such weights are written anywhere.
+        """
+        losses = torch.stack([parts["loss"] for parts in self._parts]).tolist()
+        for step, loss in zip(self._steps, losses, strict=True):
+            if not math.isfinite(loss):
+                raise UserError(
+                    f"the loss became {loss} at step {step}; the last good checkpoint is kept.\n"
+                    "Start again, with --init RUN to keep what was learned so far, and try a lower --lr, "
+                    "a longer warm-up (--set warmup_epochs=...), clipping (--set clip_grad=1) or "
+                    "--precision float32"
+                )
+        names = self._parts[0]
+        means = {name: float(torch.stack([parts[name] for parts in self._parts]).mean()) for name in names}
+        seconds = time.perf_counter() - self._started
+        figures = means | {
+            "lr": lr,
+            "images_per_second": world_size * self._images / seconds,
+            "data_wait": self.waited / seconds,
+        }
+        self._steps, self._parts, self._images, self.waited = [], [], 0, 0.0
+        self._started = time.perf_counter()
+        return figures

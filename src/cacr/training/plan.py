@@ -1,0 +1,78 @@
+"""What a run will cost, measured on this machine before its first step."""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from cacr.methods import Framework
+
+PROBE_SECONDS = 0.5
+"""The probe grows until a step of it takes this long."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and memory of a training step in one process.
+
+    Attributes:
+        seconds: of making the views and of the forward and backward pass.
+        activations: bytes kept for the backward pass.
+        weights: bytes of the weights, their gradients and the optimiser's momentum.
+    """
+
+    seconds: float
+    activations: int
+    weights: int
+
+
+def measure_cost(
+    fabric: Fabric, method: Framework, make_views: Callable[[int], Sequence[Tensor]], *, images: int
+) -> Cost:
+    """Time steps of a copy of ``method``.
+
+    The probe starts with a few images and grows towards the real share of a batch only where that is quick;
+    time and activations are then scaled to it.
+
+    Args:
+        fabric: gives device and precision.
+        method: what will be trained; it is not changed.
+        make_views: number of images -> their views, as the framework takes them.
+        images: images of a batch in this process.
+    """
+    probe = copy.deepcopy(method).to(fabric.device).train()
+    weights = 3 * sum(p.numel() * p.element_size() for p in probe.parameters() if p.requires_grad)
+    count = min(images, 4)
+    while True:
+        _probe_step(fabric, probe, make_views(count))
+        started = time.perf_counter()
+        saved = _probe_step(fabric, probe, make_views(count))
+        # All processes must go through the same probes, because the objective may talk to the others.
+        seconds = float(fabric.broadcast(time.perf_counter() - started))
+        if count == images or seconds > PROBE_SECONDS:
+            return Cost(seconds * images / count, round(saved * images / count), weights)
+        count = min(images, count * 4)
+
+
+def _probe_step(fabric: Fabric, probe: Framework, views: Sequence[Tensor]) -> int:
+    """One forward and backward pass; returns the bytes that autograd kept between them."""
+    kept: dict[int, int] = {}
+    parameters = {p.untyped_storage().data_ptr() for p in probe.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), fabric.autocast():
+        loss = probe(views)["loss"]
+    loss.backward()
+    probe.zero_grad(set_to_none=True)
+    if fabric.device.type == "cuda":
+        torch.cuda.synchronize()
+    return sum(kept.values())

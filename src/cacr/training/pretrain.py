@@ -1,0 +1,246 @@
+"""Pretraining, from settings to a run folder: data, encoder, objective, loop, encoder file."""
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+
+import cacr
+from cacr.config import RESUMABLE, PretrainSettings
+from cacr.data import ArraySource, Loader, Problem, Source, imbalanced, open_source, prepare
+from cacr.encoders import build_encoder, build_head, load_weights
+from cacr.errors import SettingsError, UserError
+from cacr.files import check_format, write_atomically
+from cacr.losses import OBJECTIVES
+from cacr.methods import FRAMEWORKS, Framework
+from cacr.training.announce import announce
+from cacr.training.check import check_settings
+from cacr.training.checkpoints import State, load_latest
+from cacr.training.launch import launch
+from cacr.training.loop import Position, Training, train
+from cacr.training.metrics import MetricsLog
+from cacr.training.optimizers import build_optimizer
+from cacr.training.resolve import resolve
+from cacr.training.run_folder import RunFolder
+from cacr.training.schedules import build_schedule
+from cacr.views import PRESETS, Views
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a pretraining ended.
+
+    Attributes:
+        run: the run folder.
+        status: ``interrupted`` runs have a checkpoint and can be resumed.
+        step: optimiser steps made in all.
+    """
+
+    run: Path
+    status: Literal["finished", "interrupted", "already finished"]
+    step: int
+
+
+def pretrain(values: Mapping[str, Any], out: Path, *, resume: bool = False) -> Outcome:
+    """Pretrain an encoder.
+
+    Args:
+        values: settings by name, as in :class:`cacr.config.PretrainSettings`, with the options of the
+        objective
+            and of the view preset among them; what is not given has its default.
+        out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
+        resume: continue the run in ``out``, or start it where there is none yet.
+    """
+    run = RunFolder(out)
+    resuming = resume and run.config.exists()
+    if resuming:
+        settings = _settings_of_resumed(run, values)
+    else:
+        run.require_new()
+        settings = check_settings(values)
+    # Wrong data is found here, once, before any process or folder exists.
+    open_data(settings)
+    return launch(_train_run, settings, run, resuming)
+
+
+def _settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSettings:
+    """The settings of the run, with those replaced that may change; others must be what they were."""
+    stored = run.read_settings()
+    given = {name: value for name, value in values.items() if value != "auto"}
+    merged = check_settings({**stored.model_dump(), **given})
+    changed = [
+        name
+        for name in PretrainSettings.model_fields
+        if name not in RESUMABLE and getattr(merged, name) != getattr(stored, name)
+    ]
+    if changed:
+        raise SettingsError(
+            [
+                f"{name} was {getattr(stored, name)!r} in {run.path}, a resumed run cannot change it to "
+                f"{getattr(merged, name)!r}"
+                for name in changed
+            ]
+        )
+    return merged
+
+
+def open_data(settings: PretrainSettings) -> Source:
+    """The images to train on, as the settings name them."""
+    return open_source(settings.data, part="pretrain", root=settings.data_root, download=settings.download)
+
+
+def _train_run(fabric: Fabric, settings: PretrainSettings, run: RunFolder, resuming: bool) -> Outcome:
+    """Everything that happens in each process of a run; nothing is written before all of it is known to fit."""
+    console = Console(quiet=not fabric.is_global_zero, highlight=False, markup=False)
+    data = _prepare_data(settings)
+    settings = resolve(settings, data.source, world_size=fabric.world_size, device=fabric.device)
+    job = _build(fabric, settings, run, data.source)
+    state = load_latest(run.checkpoints, warn=console.print) if resuming else None
+    position = _restore(job, state)
+    if position.step >= job.total_steps:
+        console.print(f"{run.path} is already finished, at step {position.step}: nothing to do")
+        return Outcome(run.path, "already finished", position.step)
+    log = None
+    with ExitStack() as stack:
+        if fabric.is_global_zero:
+            run.create()
+            stack.enter_context(run.locked())
+            data.record(run)
+            run.write_settings(settings, _versions())
+            run.drop_metrics_after(position.step)
+            log = MetricsLog(run.metrics, settings)
+        announce(console, job, data.source, data.notes(run), position)
+        finished = train(job, position, console, log)
+    if not finished:
+        console.print(
+            f"stopped at step {position.step}; continue with: cacr pretrain --out {run.path} --resume"
+        )
+    return Outcome(run.path, "finished" if finished else "interrupted", position.step)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The images to train on, what was left out of them, and which an imbalance rule kept."""
+
+    source: Source
+    problems: tuple[Problem, ...]
+    kept: list[int] | None
+
+    def record(self, run: RunFolder) -> None:
+        if self.problems:
+            lines = "".join(f"{problem}\n" for problem in self.problems)
+            write_atomically(run.unreadable, lines.encode(errors="surrogateescape"))
+        if self.kept is not None:
+            write_atomically(run.indices, json.dumps(self.kept).encode())
+
+    def notes(self, run: RunFolder) -> list[str]:
+        left_out = f"{len(self.problems)} unreadable images are left out; they are listed in {run.unreadable}"
+        return [*self.source.notes, *([left_out] if self.problems else [])]
+
+
+def _prepare_data(settings: PretrainSettings) -> _Data:
+    prepared = prepare(open_data(settings), max_unreadable=settings.max_unreadable)
+    if settings.imbalance == "none":
+        return _Data(prepared.source, prepared.problems, None)
+    source, indices = imbalanced(prepared.source, settings.imbalance, settings.imbalance_seed)
+    return _Data(source, prepared.problems, indices.tolist())
+
+
+def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: Source) -> Training:
+    """Loader, views, model, optimiser and schedule from resolved settings."""
+    assert isinstance(settings.batch_size, int) and isinstance(settings.views, int)
+    assert isinstance(settings.image_size, int) and isinstance(settings.epochs, int)
+    assert isinstance(settings.lr, float) and isinstance(settings.warmup_epochs, float)
+    assert isinstance(settings.workers, int)
+    preset = PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
+    views = Views(preset.for_views(settings.views), preset.mean, preset.std, device=fabric.device)
+    loader = Loader(
+        source,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        workers=settings.workers,
+        crop=None if isinstance(source, ArraySource) else views.crop,
+        max_unreadable=settings.max_unreadable,
+        pin_memory=fabric.device.type == "cuda",
+    )
+    steps_per_epoch = -(-loader.batches_per_epoch // settings.accumulate)
+    total_steps = min(
+        settings.epochs * steps_per_epoch, settings.max_steps or settings.epochs * steps_per_epoch
+    )
+    method = build_method(settings)
+    encoder = method.encoder
+    encoder.info = replace(encoder.info, mean=preset.mean, std=preset.std, preset=preset.name)
+    optimizer = build_optimizer(settings, method)
+    if settings.channels_last:
+        method = method.to(memory_format=torch.channels_last)
+    model, wrapped = fabric.setup(method, optimizer)
+    return Training(
+        fabric=fabric,
+        settings=settings,
+        run=run,
+        loader=loader,
+        views=views,
+        method=method,
+        model=model,
+        optimizer=wrapped,
+        schedule=build_schedule(
+            settings.schedule,
+            total=total_steps,
+            warmup=round(settings.warmup_epochs * steps_per_epoch),
+            milestones=settings.milestones,
+            gamma=settings.gamma,
+        ),
+        peak_lr=settings.lr,
+        total_steps=total_steps,
+    )
+
+
+def build_method(settings: PretrainSettings) -> Framework:
+    """The framework, its encoder and objective from resolved settings; the seed alone decides the weights."""
+    assert isinstance(settings.image_size, int) and isinstance(settings.width, float)
+    torch.manual_seed(settings.seed)
+    pretrained = settings.init == "timm"
+    if pretrained and not settings.download:
+        raise UserError("--init timm fetches weights from the network: allow it with --download")
+    encoder = build_encoder(
+        settings.encoder, image_size=settings.image_size, width=settings.width, pretrained=pretrained
+    )
+    if settings.init and not pretrained:
+        load_weights(encoder, settings.init)
+    head = build_head(settings.encoder, encoder.feature_dim, settings.dim)
+    objective = OBJECTIVES[settings.objective](**settings.objective_options)
+    return FRAMEWORKS[settings.framework](encoder, head, objective, batch_norm=settings.batch_norm)
+
+
+def _restore(job: Training, state: State | None) -> Position:
+    if state is None:
+        return Position()
+    check_format(state["format"], job.run.checkpoints)
+    images = len(job.loader.source)
+    if state["images"] != images:
+        raise UserError(
+            f"{job.run.path} was trained on {state['images']:,} images, but {job.settings.data} now has "
+            f"{images:,}: a run can be resumed on the same data only; start another, with --init {job.run.path} "
+            "to keep what was learned"
+        )
+    return job.restore(state)
+
+
+def _versions() -> dict[str, str]:
+    import timm
+    import torchvision
+
+    return {
+        "cacr": cacr.__version__,
+        "torch": str(torch.__version__),
+        "torchvision": torchvision.__version__,
+        "timm": timm.__version__,
+    }

@@ -1,0 +1,108 @@
+"""What ``auto`` becomes: decided once, before training, from the data and the length of the run.
+
+The rules and the sweeps behind them are in ``docs/auto.md``.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+
+from cacr.config import PretrainSettings
+from cacr.data import ArraySource, Source
+from cacr.errors import UserError
+from cacr.training.precision import has_fast_bf16
+from cacr.views import preset_for
+
+SMALL_IMAGE = 64
+"""Largest side of a view, in pixels, for which ``small_alexnet`` is the encoder."""
+
+USUAL_SIZES = (32, 64, 128, 224)
+
+SIZE_SAMPLE = 32
+"""Images that are opened to learn how large they are."""
+
+SHORT_RUN = 4_000_000
+"""Views in a whole run below which CACR wants a larger t- and a larger learning rate than in the paper."""
+
+_PAPER_RATE = 0.12 / 256
+"""Learning rate per image of a batch, as in the paper's small-scale experiments."""
+
+_PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digits": "digits"}
+
+
+def resolve(
+    settings: PretrainSettings, source: Source, *, world_size: int, device: torch.device
+) -> PretrainSettings:
+    """The same settings without ``auto``.
+
+    Args:
+        settings: what was asked for.
+        source: the images to train on.
+        world_size: number of processes.
+        device: where this process computes.
+    """
+    digits = settings.data == "digits"
+    known: dict[str, Any] = {}
+
+    def choose(name: str, value: Any) -> Any:
+        """Take what was asked for, or ``value`` in place of ``auto``."""
+        asked = getattr(settings, name)
+        known[name] = value if asked == "auto" else asked
+        return known[name]
+
+    size = choose("image_size", _image_size(source))
+    views = choose("views", 5)
+    batch = choose("batch_size", min(128 if views > 2 else 768, max(2, len(source))))
+    epochs = choose("epochs", 20 if digits else 200)
+    encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
+    choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
+    choose("preset", _preset(settings.data, size))
+    schedule = choose("schedule", "cosine")
+    choose("warmup_epochs", round(0.05 * epochs, 2) if schedule == "cosine" else 0.0)
+    choose("precision", "bf16" if has_fast_bf16(device) else "float32")
+    choose("workers", _workers(source, world_size))
+    if batch > len(source):
+        raise UserError(
+            f"a batch of {batch} images needs at least so many, {source.name} has {len(source)}: "
+            f"give --batch-size {len(source)} or less"
+        )
+    if batch < 2 * world_size:
+        raise UserError(
+            f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
+        )
+    short = len(source) * views * epochs < SHORT_RUN
+    choose("lr", _PAPER_RATE * batch * settings.accumulate * (3 if short else 1))
+    known["objective_options"] = _objective_options(settings, short=short)
+    return settings.model_copy(update=known)
+
+
+def _image_size(source: Source) -> int:
+    """The largest usual size that is not above most images' shorter side."""
+    if isinstance(source, ArraySource):
+        side = min(source.image_size)
+    else:
+        sample = np.unique(np.linspace(0, len(source) - 1, SIZE_SAMPLE).astype(int))
+        side = int(np.median([min(source.read(int(index)).size) for index in sample]))
+    return max((size for size in USUAL_SIZES if size <= side), default=USUAL_SIZES[0])
+
+
+def _preset(data: str, size: int) -> str:
+    """The preset made for a data set, or for ordinary photos of this size."""
+    return _PRESET_OF.get(data, preset_for(size))
+
+
+def _workers(source: Source, world_size: int) -> int:
+    """Decoding processes: none for arrays in memory, else one for each core that training leaves over."""
+    if isinstance(source, ArraySource):
+        return 0
+    return max(1, min(8, (os.cpu_count() or 1) // world_size))
+
+
+def _objective_options(settings: PretrainSettings, *, short: bool) -> dict[str, Any]:
+    """CACR's t- by the length of the run; everything else as the objective has it."""
+    options = dict(settings.objective_options)
+    if settings.objective == "cacr" and "t_neg" not in options:
+        options["t_neg"] = 4.0 if short else 2.0
+    return options
