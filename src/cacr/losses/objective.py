@@ -44,17 +44,17 @@ class Objective(nn.Module, ABC):
         if isinstance(z, Pairs):
             parts = self.of(z)
         elif other is None:
-            parts = self.of(self.pair(z))
+            parts = self.of_views(z)
         elif other.is_floating_point():
-            parts = self.of(self.pair(torch.stack([z, other])))
+            parts = self.of_views(torch.stack([z, other]))
         else:
             parts = self.of(labelled(z, other))
         _check_finite(parts["loss"], z)
         return parts
 
-    def pair(self, z: Tensor) -> Pairs:
-        """The pairs of embeddings (views, images, dim) of one batch."""
-        return in_batch(z, self.negatives)
+    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+        """The parts, from the embeddings (views, images, dim) of one batch."""
+        return self.of(in_batch(z, self.negatives))
 
     @abstractmethod
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

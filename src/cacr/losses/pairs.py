@@ -32,6 +32,7 @@ class Pairs:
         owner: (G,) the query view, a row of ``positives``, that a group belongs to.
         partner: (G,) the one positive, a column of ``positives``, that stands against a group's negatives:
             cross-view negatives come from the view of that positive. None: every positive of the query does.
+        key_view: (G,) the view of that positive and of the group's negatives, where there is one.
     """
 
     positives: Tensor
@@ -40,6 +41,7 @@ class Pairs:
     negatives: tuple[Keys, ...]
     owner: tuple[int, ...]
     partner: tuple[int, ...] | None = None
+    key_view: tuple[int, ...] | None = None
 
     def opposed(self) -> tuple[Tensor, Tensor | None]:
         """The positives that stand against each group's negatives, (G, M, K'), and where they are absent."""
@@ -52,13 +54,13 @@ class Pairs:
         count = sum(keys.count for keys in self.negatives)
         return torch.as_tensor(count, dtype=self.queries.dtype, device=self.queries.device).log()
 
-    def average(self, x: Tensor) -> Tensor:
-        """The mean of x (G, M, K') over the positives of :meth:`opposed` that exist."""
-        absent = self.opposed()[1]
-        if absent is None:
-            return x.mean()
-        present = (~absent).expand_as(x)
-        return torch.where(present, x, 0).sum() / present.sum()
+
+def average(x: Tensor, absent: Tensor | None) -> Tensor:
+    """The mean of what is not absent."""
+    if absent is None:
+        return x.mean()
+    present = (~absent).expand_as(x)
+    return torch.where(present, x, 0).sum() / present.sum()
 
 
 def unit(z: Tensor) -> Tensor:
@@ -222,7 +224,7 @@ def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Nega
         keys = _other_images(queries, k[[w for _, w in kept]])
         owner = tuple(views.index(v) for v, _ in kept)
         partner = tuple([w for u, w in links if u == v].index(w) for v, w in kept)
-        return Pairs(positives, absent, queries, (keys,), owner, partner)
+        return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept))
     queries, owner = q[views], tuple(range(len(views)))
     seen = k[views] if negatives == "same" else k[sorted({w for _, w in links})].flatten(0, 1)
     return Pairs(positives, absent, queries, (_other_images(queries, seen),), owner)

@@ -65,8 +65,8 @@ def lse(queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend
 
     Args:
         queries: (..., rows, dim).
-        keys: (..., keys, dim), or (keys, dim) shared by all leading dimensions; or the sets of keys, with their
-            masks, whose union is meant.
+        keys: (..., keys, dim), or (keys, dim) shared by all leading dimensions; or sets of keys with masks,
+            whose union is meant.
         scale: Any finite number; 0 gives ln of the number of keys.
         backend: ``auto`` chooses by size and device.
     """
@@ -127,7 +127,7 @@ def log_mean_exp(
         total, weights = _reduce_set(queries, part, (scale + exponent, scale), False, backend)
         if flow:
             above.append(total.lse)
-        else:  # with constant weights the gradient is b softmax((a + b) s), that of b mean_{a+b} held likewise
+        else:  # with constant weights the gradient is b softmax((a + b) s), of b mean_{a+b} held likewise
             above.append(total.lse.detach() + exponent * (total.mean - total.mean.detach()))
         below.append(_held(weights.lse, flow))
     return torch.logsumexp(torch.stack(above), 0) - torch.logsumexp(torch.stack(below), 0)

@@ -1,0 +1,57 @@
+"""Alignment and uniformity (AU-CL)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from cacr.losses.checks import check_not_negative, check_positive
+from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.pairs import Pairs, average
+from cacr.losses.reductions import Backend, lse
+
+
+def alignment_of(pairs: Pairs, alpha: float = 2.0) -> Tensor:
+    """The mean of ||x - x+||^alpha over queries and their positives."""
+    # For alpha < 2 the power of a zero distance has no finite slope: a smallest distance stands in for it.
+    squared = (2 - 2 * pairs.positives).clamp_min(torch.finfo(pairs.positives.dtype).eps ** 2)
+    return average(squared ** (alpha / 2), pairs.absent)
+
+
+def uniformity_of(pairs: Pairs, t: float = 2.0, backend: Backend = "auto") -> Tensor:
+    """The mean over groups of ln mean_i mean_j exp(-t ||x_i - x_j||^2), queries i and their negatives j."""
+    kernel = lse(pairs.queries, pairs.negatives, 2 * t, backend=backend) - 2 * t - pairs.log_count()
+    return (torch.logsumexp(kernel, -1) - math.log(kernel.shape[-1])).mean()
+
+
+@OBJECTIVES.register("align_uniform")
+class AlignUniformLoss(Objective):
+    """AU-CL: bring positives together and spread each view uniformly over the sphere.
+
+        alignment  = mean over pairs of views of mean_i ||x_i - y_i||^alpha
+        uniformity = mean over views of ln mean_{i != j} exp(-t ||x_i - x_j||^2)
+        loss = align alignment + uniform uniformity
+
+    The log is outside the mean over queries, and there is no temperature.
+
+    Args:
+        alpha: The power of the distance in the alignment.
+        t: The precision of the kernel in the uniformity.
+        align: The factor of the alignment.
+        uniform: The factor of the uniformity.
+    """
+
+    def __init__(self, alpha: float = 2.0, t: float = 2.0, align: float = 1.0, uniform: float = 1.0) -> None:
+        super().__init__()
+        check_positive(alpha=alpha, t=t)
+        check_not_negative(align=align, uniform=uniform)
+        self.alpha, self.t, self.align, self.uniform = alpha, t, align, uniform
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``, ``alignment`` and ``uniformity``, the latter two before their factors."""
+        align, uniform = alignment_of(pairs, self.alpha), uniformity_of(pairs, self.t, self.backend)
+        return {
+            "loss": self.align * align + self.uniform * uniform,
+            "alignment": align,
+            "uniformity": uniform,
+        }

@@ -1,0 +1,42 @@
+"""CLIP's objective for images and texts."""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from cacr.losses.checks import check_positive
+from cacr.losses.info_nce import one_vs_many
+from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.pairs import Negatives, Pairs, average
+
+
+@OBJECTIVES.register("clip")
+class CLIPLoss(Objective):
+    """CLIP: symmetric InfoNCE between images and texts with a learned temperature.
+
+    The mean of image-to-text and text-to-image cross-entropy of logits a q.k, a = min(exp(log_scale), most).
+    ``loss(images, texts)`` with two (images, dim) tensors does it; ``log_scale`` is a parameter to train.
+
+    Args:
+        temperature: The initial temperature 1 / a.
+        most: The largest a.
+        learned: Whether a is trained.
+    """
+
+    negatives: Negatives = "cross"
+
+    def __init__(self, temperature: float = 0.07, most: float = 100.0, learned: bool = True) -> None:
+        super().__init__()
+        check_positive(temperature=temperature, most=most)
+        self.most = most
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)), requires_grad=learned)
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``, and ``scale``, the factor a of the cosines."""
+        scale = self.log_scale.exp().clamp(max=self.most)
+        # lse_a(q) = lse_1(a q): scaling the queries carries the gradient to a.
+        scaled = replace(pairs, queries=scale * pairs.queries, positives=scale * pairs.positives)
+        _, absent = pairs.opposed()
+        return {"loss": average(one_vs_many(scaled, 1.0, self.backend), absent), "scale": scale.detach()}

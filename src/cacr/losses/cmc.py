@@ -1,0 +1,36 @@
+"""Contrastive multiview coding, with augmentations as views."""
+
+from torch import Tensor
+
+from cacr.losses.checks import check_positive
+from cacr.losses.info_nce import one_vs_many
+from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.pairs import Negatives, Pairs, average
+
+
+@OBJECTIVES.register("cmc")
+class CMCLoss(Objective):
+    """CMC: InfoNCE between every two views, with negatives from the other view alone.
+
+    The mean over ordered pairs of views (v, w) and images i of
+
+        -ln(e^{z_vi.z_wi / tau} / sum_j e^{z_vi.z_wj / tau})
+
+    which is CMC's full graph, divided by the number of pairs so that the learning rate does not depend on it.
+
+    Args:
+        temperature: tau.
+    """
+
+    negatives: Negatives = "cross"
+
+    def __init__(self, temperature: float = 0.19) -> None:
+        super().__init__()
+        check_positive(temperature=temperature)
+        self.temperature = temperature
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``, and ``alignment``, the mean squared distance of positives."""
+        positives, absent = pairs.opposed()
+        losses = one_vs_many(pairs, 1 / self.temperature, self.backend)
+        return {"loss": average(losses, absent), "alignment": average(2 - 2 * positives, absent)}

@@ -1,0 +1,40 @@
+"""Objectives without negatives that predict one view from another (BYOL, SimSiam)."""
+
+from torch import Tensor
+
+from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.pairs import Pairs, average, positives_only
+
+
+@OBJECTIVES.register("byol")
+class BYOLLoss(Objective):
+    """BYOL: the squared distance of a prediction from another view's target.
+
+    The mean over queries and their positives of ||q - k||^2 = 2 - 2 q.k. Call it with
+    ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
+    """
+
+    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+        """``loss``, from the embeddings of one batch."""
+        return self.of(positives_only(z))
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``."""
+        return {"loss": average(2 - 2 * pairs.positives, pairs.absent)}
+
+
+@OBJECTIVES.register("simsiam")
+class SimSiamLoss(Objective):
+    """SimSiam: the negative cosine of a prediction with another view's target.
+
+    The mean over queries and their positives of -q.k, half of BYOL's gradient. Call it with
+    ``momentum(predictions, projections.detach())``; without the predictor and the stop it collapses.
+    """
+
+    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+        """``loss``, from the embeddings of one batch."""
+        return self.of(positives_only(z))
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``."""
+        return {"loss": -average(pairs.positives, pairs.absent)}

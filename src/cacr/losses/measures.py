@@ -1,0 +1,99 @@
+"""Label-free measures of a batch of embeddings, from the same pairs and reductions as the objectives."""
+
+import torch
+from torch import Tensor
+
+from cacr.losses.align_uniform import alignment_of, uniformity_of
+from cacr.losses.neighbours import count_below
+from cacr.losses.pairs import Negatives, Pairs, average, in_batch, positives_only
+from cacr.losses.reductions import aligned, reduce, reduce_similarities, similarities
+
+
+@torch.no_grad()
+def conditional_entropy(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
+    """H(X-|X) = mean_i -sum_j pi-_ij ln pi-_ij, in nats; its maximum is :func:`maximum_entropy`.
+
+    A collapsed encoder attains the maximum too: look at :func:`uniformity` beside it.
+
+    Args:
+        z: (views, images, dim), or pairs.
+        t_neg: t- of pi-.
+        negatives: In-batch negatives, see :func:`cacr.losses.pairs.in_batch`.
+    """
+    pairs = _pairs(z, negatives)
+    scale = 2 * t_neg
+    reduced = reduce(pairs.queries, pairs.negatives, scale)
+    return (reduced.lse - scale * reduced.mean).mean()
+
+
+@torch.no_grad()
+def maximum_entropy(z: Tensor | Pairs, negatives: Negatives = "same") -> Tensor:
+    """The largest H(X-|X), attained by uniform weights: ln n for n negatives."""
+    return _pairs(z, negatives).log_count().mean()
+
+
+@torch.no_grad()
+def mutual_information(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
+    """I(X;X-) = mean_i sum_j pi-_ij ln(n pi-_ij) = ln n - H(X-|X), in nats."""
+    pairs = _pairs(z, negatives)
+    return maximum_entropy(pairs) - conditional_entropy(pairs, t_neg)
+
+
+@torch.no_grad()
+def alignment(z: Tensor, alpha: float = 2.0) -> Tensor:
+    """The mean of ||x - x+||^alpha over all pairs of views of an image; z (views, images, dim)."""
+    return alignment_of(positives_only(z), alpha)
+
+
+@torch.no_grad()
+def uniformity(z: Tensor, t: float = 2.0) -> Tensor:
+    """The mean over views of ln mean_{i != j} exp(-t ||x_i - x_j||^2); z (views, images, dim)."""
+    return uniformity_of(in_batch(z, "same"), t)
+
+
+@torch.no_grad()
+def positive_weights(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
+    """The weights pi+ of each query's positives, (views, images, K)."""
+    pairs = _pairs(z, "same")
+    logits = -2 * t_pos * pairs.positives
+    lse = reduce_similarities(pairs.positives, -2 * t_pos, pairs.absent).lse
+    weights = (logits - lse[..., None]).exp()
+    return weights if pairs.absent is None else weights.masked_fill(pairs.absent, 0)
+
+
+@torch.no_grad()
+def negative_weights(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
+    """The weights pi- of each query's negatives, the whole (groups, images, keys); hidden keys have 0."""
+    pairs = _pairs(z, negatives)
+    lse = reduce(pairs.queries, pairs.negatives, 2 * t_neg).lse[..., None]
+    weights = []
+    for keys in pairs.negatives:
+        queries, vectors, mask = aligned(pairs.queries, keys)
+        part = (2 * t_neg * similarities(queries, vectors) - lse.reshape(*queries.shape[:2], 1)).exp()
+        part = part if mask is None else part.masked_fill(mask.hidden(), 0)
+        weights.append(part.reshape(*pairs.queries.shape[:-1], -1))
+    return torch.cat(weights, -1)
+
+
+@torch.no_grad()
+def reversed_negatives(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
+    """The share of negatives that attached weights attract: c_j > sum_j pi-_j c_j + 1 / t-.
+
+    With gradients through pi-, dL_CR / dc_j = -pi-_j (1 - t- (c_j - sum_j pi-_j c_j)).
+    """
+    pairs = _pairs(z, negatives)
+    bound = reduce(pairs.queries, pairs.negatives, 2 * t_neg).mean - 1 / (2 * t_neg)
+    beyond = sum(count_below(pairs.queries, keys, bound).sum() for keys in pairs.negatives)
+    return beyond / pairs.log_count().exp().expand(pairs.queries.shape[:-1]).sum()
+
+
+@torch.no_grad()
+def reversed_positives(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
+    """The share of positives that attached weights repel: c_k < sum_k pi+_k c_k - 1 / t+."""
+    pairs = _pairs(z, "same")
+    expected = reduce_similarities(pairs.positives, -2 * t_pos, pairs.absent).mean[..., None]
+    return average((pairs.positives > expected + 1 / (2 * t_pos)).to(pairs.positives.dtype), pairs.absent)
+
+
+def _pairs(z: Tensor | Pairs, negatives: Negatives) -> Pairs:
+    return z if isinstance(z, Pairs) else in_batch(z, negatives)

@@ -1,0 +1,62 @@
+"""The triplet losses that CACR has as limits."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import relu
+
+from cacr.losses.checks import check_choice, check_positive
+from cacr.losses.neighbours import nearest
+from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.pairs import Negatives, Pairs
+from cacr.losses.reductions import Keys, mean, reduce_similarities
+
+Mining = Literal["none", "hard"]
+
+
+@OBJECTIVES.register("triplet")
+class TripletLoss(Objective):
+    """Triplet: positives nearer than negatives by a margin, on average or for the hardest.
+
+    The mean over queries i of max(0, c+_i - c-_i + margin), with squared distances and
+
+        mining none:  c+ = mean_k c_ik,  c- = mean_j c_ij         CACR with a margin and uniform weights
+        mining hard:  c+ = max_k c_ik,   c- = min_j c_ij          CACR with a margin, t+ and t- to infinity
+
+    Args:
+        margin: Squared distance between positives and negatives beyond which a query is content; above 0.
+        mining: ``none`` or ``hard``.
+        negatives: In-batch negatives, see :func:`cacr.losses.pairs.in_batch`.
+    """
+
+    def __init__(self, margin: float = 1.0, mining: Mining = "none", negatives: Negatives = "same") -> None:
+        super().__init__()
+        check_positive(margin=margin)
+        check_choice(Mining, mining=mining)
+        check_choice(Negatives, negatives=negatives)
+        self.margin, self.mining, self.negatives = margin, mining, negatives
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``, and the mean of ``positive`` and ``negative`` squared distances that it compares."""
+        if self.mining == "hard":
+            cosines = pairs.positives
+            if pairs.absent is not None:
+                cosines = cosines.masked_fill(pairs.absent, torch.inf)
+            near = torch.stack([_hardest(pairs.queries, keys) for keys in pairs.negatives]).amax(0)
+            far = cosines.amin(-1)
+        else:
+            far = reduce_similarities(pairs.positives, 0.0, pairs.absent).mean
+            near = mean(pairs.queries, pairs.negatives, 0.0, backend=self.backend)
+        positive, negative = 2 - 2 * far, 2 - 2 * near
+        loss = relu(positive[list(pairs.owner)] - negative + self.margin).mean()
+        return {"loss": loss, "positive": positive.mean(), "negative": negative.mean()}
+
+
+def _hardest(queries: Tensor, keys: Keys) -> Tensor:
+    """The cosine of each query with its most similar key, (G, M); its gradient reaches both."""
+    place = nearest(queries, keys)
+    if keys.vectors.dim() == 2:
+        return (queries * keys.vectors[place]).sum(-1)
+    chosen = keys.vectors.take_along_dim(place[..., None], -2)
+    return (queries * chosen).sum(-1)
