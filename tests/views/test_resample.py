@@ -9,6 +9,9 @@ from torchvision.transforms import InterpolationMode
 from cacr.views.augmentation import Augmentation
 from cacr.views.draws import Crops, draw_crops
 from cacr.views.resample import crop_resize
+from cacr.views.workspace import Workspace
+
+CPU = torch.device("cpu")
 
 BOXES = [(0, 0, 40, 52), (5, 7, 20, 13), (31, 40, 9, 12), (0, 51, 40, 1), (2, 0, 38, 50), (39, 0, 1, 52)]
 
@@ -25,7 +28,7 @@ def test_equals_torchvision_on_float_tensors(interpolation: str, size: int) -> N
     # away from black and white, where Pillow clips what the cubic filter overshoots and float tensors do not
     images = photos(len(BOXES), 40, 52) // 3 + 85
     flip = [True, False, True, False, True, True]
-    planes = crop_resize(images, crops_of(BOXES, flip), size, interpolation)
+    planes = crop_resize(images, crops_of(BOXES, flip), size, interpolation, Workspace(CPU))
     mode = InterpolationMode(interpolation)
     for i, (box, flipped) in enumerate(zip(BOXES, flip, strict=True)):
         expected = tv.resized_crop(images[i].float() / 255, *box, [size, size], mode, antialias=True)
@@ -36,7 +39,7 @@ def test_equals_torchvision_on_float_tensors(interpolation: str, size: int) -> N
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_equals_torchvision_on_pil_images_within_rounding(interpolation: str) -> None:
     images = photos(len(BOXES), 40, 52)
-    planes = crop_resize(images, crops_of(BOXES, [False] * len(BOXES)), 32, interpolation)
+    planes = crop_resize(images, crops_of(BOXES, [False] * len(BOXES)), 32, interpolation, Workspace(CPU))
     mode = InterpolationMode(interpolation)
     for i, box in enumerate(BOXES):
         pil = tv.resized_crop(tv.to_pil_image(images[i]), *box, [32, 32], mode)
@@ -50,7 +53,7 @@ def test_centre_crop_equals_resize_then_centre_crop(height: int, width: int, siz
     images = photos(2, height, width)
     view = Augmentation(size, scale=None, resize=resize, flip=0.0)
     crops = draw_crops([view], 2, height, width, torch.Generator())
-    planes = crop_resize(images, crops, size, "bilinear")
+    planes = crop_resize(images, crops, size, "bilinear", Workspace(CPU))
     for i in range(2):
         resized = tv.resize(images[i].float() / 255, [resize], antialias=True)
         expected = tv.center_crop(resized, [size, size])

@@ -2,46 +2,64 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+_NOTHING = 1e-8  # weights below this change no value by more than float32 itself does
 
 
-def kernel(sigma: Tensor, radius: Tensor) -> Tensor:
-    """Half of each item's normalised kernel, w(d) ~ exp(-d^2 / 2 sigma^2) for distances d = 0 .. radius.
+def half_kernels(sigma: Tensor, radius: Tensor) -> Tensor:
+    """Each item's normalised weights w(d) ~ exp(-d^2 / 2 sigma^2) at distances d = 0, 1 ... radius.
 
     Args:
-        sigma: (items,).
+        sigma: (items,), more than 0.
         radius: (items,) taps to each side.
 
     Returns:
-        (items, largest radius + 2) float32; the last column, and all beyond an item's radius, are zero.
+        Float32 (items, largest radius + 1), zero beyond an item's radius.
     """
-    distance = torch.arange(int(radius.max()) + 2, dtype=torch.float64)
+    distance = torch.arange(int(radius.max()) + 1)
     half = torch.exp(-0.5 * (distance / sigma[:, None].double()) ** 2) * (distance <= radius[:, None])
-    return (half / (2 * half.sum(dim=1, keepdim=True) - half[:, :1])).float()
+    half /= 2 * half.sum(dim=1, keepdim=True) - half[:, :1]
+    reach = int((half > _NOTHING).any(dim=0).nonzero().max())
+    return half[:, : reach + 1].float()
 
 
-def blur(planes: Tensor, sigma: Tensor, radius: Tensor) -> None:
-    """Separable Gaussian blur with reflected borders, in place.
+def blur(planes: Tensor, half: Tensor) -> Tensor:
+    """Separable blur with reflected borders.
+
+    The image is cut into bands of some rows, and each band with ``reach`` rows above and below is one product
+    with the same small matrix; then the same for columns. This takes a fraction of the time of a convolution.
 
     Args:
         planes: (3, items, size, size).
-        sigma: (items,) 0 for no blur.
-        radius: (items,) taps to each side, less than size.
+        half: (items, reach + 1) as `half_kernels` gives them, on the same device; reach less than size.
+
+    Returns:
+        (3, items, size, size).
     """
-    index = (sigma > 0).nonzero().squeeze(1)
-    if not len(index):
-        return
-    half = kernel(sigma[index], radius[index])
-    matrix = _blur_matrix(half, planes.shape[-1]).to(planes.device)
-    index = index.to(planes.device)
-    for plane in planes:
-        plane[index] = matrix @ plane[index] @ matrix.transpose(1, 2)
+    channels, items, size, _ = planes.shape
+    reach = half.shape[1] - 1
+    block = _block(size)
+    window = block + 2 * reach
+    matrix = _band_matrix(half, block)
+    padded = pad(planes, (reach,) * 4, mode="reflect")
+    bands = padded.unfold(2, window, block)  # (3, items, bands, columns, window)
+    rows = torch.matmul(matrix[:, None], bands.transpose(3, 4)).reshape(channels, items, size, -1)
+    columns = rows.unfold(3, window, block).reshape(channels, items, -1, window)
+    return torch.matmul(columns, matrix.transpose(1, 2)).view(channels, items, size, size)
 
 
-def _blur_matrix(half: Tensor, size: int) -> Tensor:
-    """(items, size, size): row i weighs the input for output pixel i; beyond a border, its mirror image."""
-    beyond = half.shape[1] - 1
-    i, j = torch.arange(size)[:, None], torch.arange(size)
-    plain = (i - j).abs()
-    left = torch.where(j >= 1, i + j, beyond)
-    right = torch.where(j <= size - 2, 2 * (size - 1) - i - j, beyond)
-    return sum(half[:, distance.clamp_max(beyond)] for distance in (plain, left, right))  # type: ignore[return-value]
+def _block(size: int) -> int:
+    return max((block for block in range(8, 33) if size % block == 0), default=size)
+
+
+def _band_matrix(half: Tensor, block: int) -> Tensor:
+    """(items, block, block + 2 reach): row i holds the kernel, centred at column i + reach."""
+    items, reach = half.shape[0], half.shape[1] - 1
+    kernel = torch.cat([half.flip(1)[:, :-1], half], dim=1)
+    matrix = half.new_zeros(items, block, block + 2 * reach)
+    # the kernel's columns are one further in each row: a diagonal band seen through strides
+    stride = matrix.stride()
+    band = matrix.as_strided((items, block, 2 * reach + 1), (stride[0], stride[1] + 1, 1))
+    band.copy_(kernel[:, None].expand_as(band))
+    return matrix

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from cacr.views.augmentation import Interpolation
 from cacr.views.draws import Crops
+from cacr.views.workspace import Workspace
 
 
 def filter_weights(
@@ -12,11 +13,9 @@ def filter_weights(
     extent: Tensor,
     low: Tensor,
     high: Tensor,
-    *,
-    length: int,
-    size: int,
-    reverse: Tensor | None = None,
-    interpolation: Interpolation = "bilinear",
+    reverse: Tensor,
+    interpolation: Interpolation,
+    out: Tensor,
 ) -> Tensor:
     """Weights of the separable filter with which Pillow and torchvision resize along one axis.
 
@@ -29,29 +28,26 @@ def filter_weights(
         extent: (items,) its length.
         low: (items,) first input pixel that may be read.
         high: (items,) one past the last.
-        length: Number of input pixels.
-        size: Number of output pixels.
         reverse: (items,) bool, output pixels from last to first.
         interpolation: The kernel.
-
-    Returns:
-        (items, size, length) float32.
+        out: (items, size, length) float32, for the result.
     """
+    _, size, length = out.shape
     scale = (extent / size)[:, None]
-    steps = torch.arange(size, dtype=torch.float64) + 0.5
-    if reverse is not None:
-        steps = torch.where(reverse[:, None], size - steps, steps)
-    centre = (start[:, None] + steps * scale - 0.5).float()[:, :, None]
-    width = scale.clamp_min(1).float()[:, :, None]
-    pixel = torch.arange(length, dtype=torch.float32)
-    distance = (pixel - centre).abs_()
-    # the kernels up to a constant factor, which the normalisation removes
-    weights = (
-        _cubic(distance.div_(width)) if interpolation == "bicubic" else distance.sub_(width).clamp_max_(0)
-    )
-    inside = (pixel >= low[:, None]) & (pixel < high[:, None])
-    weights *= inside[:, None, :].float()
-    return weights.div_(weights.sum(dim=2, keepdim=True))
+    steps = torch.arange(size) + 0.5
+    steps = torch.where(reverse[:, None], size - steps, steps)
+    centre = (start[:, None] + steps * scale - 0.5).float().to(out.device, non_blocking=True)
+    width = scale.clamp_min(1).float().to(out.device, non_blocking=True)
+    pixel = torch.arange(length)
+    inside = ((pixel >= low[:, None]) & (pixel < high[:, None])).float().to(out.device, non_blocking=True)
+    distance = torch.sub(pixel.to(out.device), centre[:, :, None], out=out).abs_()
+    # either kernel up to a constant factor, which the normalisation removes
+    if interpolation == "bicubic":
+        out.copy_(_cubic(distance.div_(width[:, :, None])))
+    else:
+        distance.sub_(width[:, :, None]).clamp_max_(0)
+    out.mul_(inside[:, None, :])
+    return out.div_(out.sum(dim=2, keepdim=True))
 
 
 def _cubic(x: Tensor) -> Tensor:
@@ -61,14 +57,17 @@ def _cubic(x: Tensor) -> Tensor:
     return near + far
 
 
-def crop_resize(images: Tensor, crops: Crops, size: int, interpolation: Interpolation) -> Tensor:
+def crop_resize(
+    images: Tensor, crops: Crops, size: int, interpolation: Interpolation, workspace: Workspace
+) -> Tensor:
     """Each image's window, resized, flipped and scaled to [0, 1].
 
     Args:
         images: uint8 (items, 3, height, width).
-        crops: The windows, one per image.
+        crops: The windows, one per image, on the CPU.
         size: Side of the output.
         interpolation: Filter of the resize.
+        workspace: For temporary values and for the result, which is valid until the next call with it.
 
     Returns:
         Float32 planes (3, items, size, size).
@@ -80,20 +79,19 @@ def crop_resize(images: Tensor, crops: Crops, size: int, interpolation: Interpol
             crops.extent[:, axis],
             crops.low[:, axis],
             crops.high[:, axis],
-            length=(height, width)[axis],
-            size=size,
+            reverse=crops.flip if axis else torch.zeros_like(crops.flip),
             interpolation=interpolation,
-            reverse=crops.flip if axis else None,
+            out=workspace(f"weights {axis}", items, size, length),
         )
-        for axis in (0, 1)
+        for axis, length in enumerate((height, width))
     )
     rows.div_(255)
-    rows, columns = rows.to(images.device), columns.to(images.device).transpose(1, 2)
-    wide = torch.bmm(images.to(torch.float32).reshape(items, channels * height, width), columns)
+    pixels = workspace("pixels", *images.shape).copy_(images)
+    wide = workspace("wide", items, channels * height, size)
+    torch.bmm(pixels.view(items, channels * height, width), columns.transpose(1, 2), out=wide)
     if interpolation == "bicubic":
         wide.clamp_(0, 255)  # the cubic kernel overshoots; Pillow clips after each axis, width first
-    wide = wide.view(items, channels, height, size)
-    planes = wide.new_empty(channels, items, size, size)
+    planes = workspace("planes", channels, items, size, size)
     for channel in range(channels):
-        torch.bmm(rows, wide[:, channel], out=planes[channel])
+        torch.bmm(rows, wide.view(items, channels, height, size)[:, channel], out=planes[channel])
     return planes.clamp_(0, 1) if interpolation == "bicubic" else planes

@@ -1,6 +1,6 @@
 """Many views of a batch of images."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import torch
@@ -8,14 +8,16 @@ from PIL import Image
 from torch import Tensor
 
 from cacr.views.augmentation import Augmentation
-from cacr.views.blur import blur
-from cacr.views.colour import compile_program, jitter, program_order, solarise, to_grey
 from cacr.views.cut import cut_out, shortest_side
-from cacr.views.draws import Colours, draw_colours, draw_crops
+from cacr.views.draws import Crops, draw_colours, draw_crops
+from cacr.views.plan import ColourPlan
 from cacr.views.resample import crop_resize
+from cacr.views.workspace import Workspace
 
-# Floats worked on at a time: what a core's own cache holds, or enough to keep a GPU busy.
-_CHUNK_CPU, _CHUNK_GPU = 200_000, 50_000_000
+Run = tuple[Augmentation, ...]
+
+# Pixels worked on at a time: what a core's own cache holds, or enough to keep a GPU busy.
+_CHUNK_CPU, _CHUNK_GPU = 65_536, 16_777_216
 
 
 class Views:
@@ -88,13 +90,12 @@ class Views:
         made = []
         for run in self.runs:
             crops = draw_crops(run, count, height, width, generator)
-            colours = draw_colours(run, count, generator)
-            views = self._empty(len(run), count, run[0].size, images.device)
-            for items in self._chunks(colours, run[0].size, images.device):
-                chosen = images[(items % count).to(images.device)]
-                planes = crop_resize(chosen, crops.take(items), run[0].size, run[0].interpolation)
-                self._finish(planes, colours.take(items), items, views)
-            made.append(views)
+
+            def cut(items: Tensor, workspace: Workspace, run: Run = run, crops: Crops = crops) -> Tensor:
+                chosen = images.index_select(0, (items % count).to(images.device))
+                return crop_resize(chosen, crops.take(items), run[0].size, run[0].interpolation, workspace)
+
+            made.append(self._make(run, count, cut, images.device, generator))
         return made
 
     def colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
@@ -108,35 +109,41 @@ class Views:
             As calling the object does.
         """
         made = []
-        for run, cut in zip(self.runs, crops, strict=True):
-            cut = cut.to(self.device or cut.device, non_blocking=True)
-            count, size = cut.shape[1], run[0].size
-            colours = draw_colours(run, count, generator)
-            views = self._empty(len(run), count, size, cut.device)
-            flat = cut.flatten(0, 1)
-            for items in self._chunks(colours, size, cut.device):
-                chosen = flat[items.to(cut.device)].transpose(0, 1)
-                planes = chosen.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
-                self._finish(planes, colours.take(items), items, views)
-            made.append(views)
+        for run, uncoloured in zip(self.runs, crops, strict=True):
+            uncoloured = uncoloured.to(self.device or uncoloured.device, non_blocking=True)
+            _, count, _, size, _ = uncoloured.shape
+            flat = uncoloured.flatten(0, 1)
+
+            def cut(items: Tensor, workspace: Workspace, flat: Tensor = flat, size: int = size) -> Tensor:
+                chosen = flat.index_select(0, items.to(flat.device)).transpose(0, 1)
+                return workspace("planes", 3, len(items), size, size).copy_(chosen).div_(255)
+
+            made.append(self._make(run, count, cut, uncoloured.device, generator))
         return made
 
-    def _empty(self, views: int, images: int, size: int, device: torch.device) -> Tensor:
-        made = torch.empty(views, images, size, size, 3, dtype=self.dtype, device=device)
-        return made.permute(0, 1, 4, 2, 3)
-
-    def _chunks(self, colours: Colours, size: int, device: torch.device) -> Iterator[Tensor]:
-        floats = _CHUNK_CPU * torch.get_num_threads() if device.type == "cpu" else _CHUNK_GPU
-        return iter(torch.split(program_order(colours), max(1, floats // (3 * size * size))))
-
-    def _finish(self, planes: Tensor, colours: Colours, items: Tensor, views: Tensor) -> None:
-        """Colours, blur and normalisation of planes (3, items, size, size) into the items' places."""
-        flat = planes.flatten(2)
-        jitter(flat, compile_program(colours, planes.device))
-        to_grey(flat, colours.grey)
-        blur(planes, colours.sigma, colours.radius)
-        solarise(flat, colours.threshold)
-        for plane, mean, std in zip(planes, self.mean, self.std, strict=True):
-            plane.sub_(mean).div_(std)
-        places = views.permute(0, 1, 3, 4, 2).flatten(0, 1)
-        places.index_copy_(0, items.to(planes.device), planes.permute(1, 2, 3, 0).to(self.dtype))
+    def _make(
+        self,
+        run: Run,
+        images: int,
+        cut: Callable[[Tensor, Workspace], Tensor],
+        device: torch.device,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Colours and normalises, chunk by chunk, the planes (3, items, size, size) that ``cut`` makes."""
+        size, total = run[0].size, len(run) * images
+        views = torch.empty(len(run), images, size, size, 3, dtype=self.dtype, device=device)
+        places = views.flatten(0, 1)
+        plan = ColourPlan(draw_colours(run, images, generator), device)
+        workspace = Workspace(device)
+        chunk = max(1, (_CHUNK_CPU if device.type == "cpu" else _CHUNK_GPU) // size**2)
+        for first in range(0, total, chunk):
+            items = plan.order(first, min(first + chunk, total))
+            index = torch.tensor(items)
+            planes = cut(index, workspace)
+            plan.apply(planes, items, workspace)
+            for plane, mean, std in zip(planes, self.mean, self.std, strict=True):
+                plane.mul_(1 / std).sub_(mean / std)
+            if len(items) > 1:
+                planes = planes.index_select(1, index.argsort().to(device))
+            places[first : first + len(items)] = planes.to(self.dtype).permute(1, 2, 3, 0)
+        return views.permute(0, 1, 4, 2, 3)

@@ -1,0 +1,26 @@
+"""Memory that one chunk of work leaves to the next."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+class Workspace:
+    """Named buffers, used again for every chunk: on a CPU, fresh memory costs more than the arithmetic in it.
+
+    Args:
+        device: Where the buffers live.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._buffers: dict[str, Tensor] = {}
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        """Float32 of the given shape with arbitrary contents; valid until the name is asked for again."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[name] = torch.empty(size, device=self.device)
+        return buffer[:size].view(shape)
