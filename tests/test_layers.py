@@ -1,0 +1,68 @@
+"""One direction of imports: an earlier group never imports a later one, and siblings leave each other alone."""
+
+import ast
+from pathlib import Path
+
+import cacr
+
+PACKAGE = Path(cacr.__file__).parent
+FOUNDATION = {"errors", "registry", "config", "randomness", "files"}
+GROUPS = [
+    {"losses"},
+    {"data", "views", "encoders"},
+    {"methods"},
+    {"training"},
+    {"diagnostics", "evaluation"},
+    {"reporting", "reproduce"},
+    {"api", "bench", "demo", "doctor", "listing", "sheet"},
+    {"cli", "__main__"},
+]
+
+
+def _part(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> set[str]:
+    """The parts of the package that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        found |= {name.split(".")[1] for name in names if name.startswith("cacr.")}
+    return found
+
+
+def test_every_part_has_its_group() -> None:
+    parts = {_part(path) for path in PACKAGE.rglob("*.py")}
+    assert parts - {"__init__"} - FOUNDATION <= set().union(*GROUPS)
+
+
+def test_imports_go_one_way() -> None:
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        part = _part(path)
+        if part == "__init__":  # the lazy public names
+            continue
+        level = next((number for number, group in enumerate(GROUPS) if part in group), -1)
+        later = set().union(*GROUPS[level + 1 :])
+        siblings = (GROUPS[level] if 0 <= level < 6 else set()) - {part}
+        if level == -1:
+            later, siblings = set().union(*GROUPS), set()
+        wrong += [f"{path.relative_to(PACKAGE)} imports {name}" for name in _imports(path) & (later | siblings)]
+    assert not wrong
+
+
+def test_losses_import_nothing_but_torch() -> None:
+    allowed = {"torch", "cacr", "math", "collections", "typing", "dataclasses", "abc", "functools", "inspect"}
+    allowed |= {"itertools", "contextlib", "types"}
+    for path in (PACKAGE / "losses").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            assert {name.split(".")[0] for name in names} <= allowed, path
+        assert _imports(path) <= {"losses", "registry", "errors"}, path

@@ -1,0 +1,65 @@
+import pytest
+
+from cacr.config import PretrainSettings, parse_assignment
+from cacr.errors import SettingsError
+from cacr.training.check import check_settings
+
+
+def test_names_find_their_place() -> None:
+    settings = check_settings({"data": "digits", "views": "4", "t_neg": 3, "grey": 0.1, "lr": "1e-2"})
+    assert settings.views == 4
+    assert settings.lr == 0.01
+    assert settings.objective_options == {"t_neg": 3}
+    assert settings.view_options == {"grey": 0.1}
+
+
+def test_an_option_belongs_to_the_chosen_objective() -> None:
+    assert check_settings({"data": "x", "objective": "info_nce", "temperature": 0.2}).objective_options == {
+        "temperature": 0.2
+    }
+    with pytest.raises(SettingsError, match="no setting 'temperature'"):
+        check_settings({"data": "x", "objective": "cacr", "temperature": 0.2})
+
+
+def test_all_wrong_settings_are_told_at_once_with_the_nearest_names() -> None:
+    wrong = {
+        "data": "x",
+        "views": 1,
+        "batch_size": 1,
+        "epochs": -3,
+        "t_neg": -1.0,
+        "encoder": "small_alexnett",
+        "framework": "in_batsh",
+        "preset": "cifra",
+        "imbalance": "lineal",
+        "bach_size": 4,
+        "grey": 2,
+    }
+    with pytest.raises(SettingsError) as caught:
+        check_settings(wrong)
+    text = str(caught.value)
+    for part in (
+        "views must be greater than or equal to 2 (got 1)",
+        "batch_size must be greater than or equal to 2",
+        "epochs must be greater than or equal to 1 (got -3)",
+        "t_neg",
+        "no encoder 'small_alexnett'; did you mean small_alexnet",
+        "no framework 'in_batsh'; did you mean in_batch",
+        "no preset 'cifra'; did you mean cifar",
+        "lineal",
+        "no setting 'bach_size'; did you mean batch_size",
+        "grey",
+    ):
+        assert part in text, part
+    assert len(caught.value.problems) == len(wrong) - 1
+
+
+def test_values_of_set_are_read_as_what_they_look_like() -> None:
+    assert parse_assignment("t_neg=4") == ("t_neg", 4)
+    assert parse_assignment("scale=[0.2, 1.0]") == ("scale", [0.2, 1.0])
+    assert parse_assignment("negatives=cross") == ("negatives", "cross")
+    assert parse_assignment("a=b=c") == ("a", "b=c")
+
+
+def test_every_setting_is_described() -> None:
+    assert all(field.description for field in PretrainSettings.model_fields.values())
