@@ -3,7 +3,7 @@
 With s_j = q.k_j, weights w = softmax(a s), lse = ln sum_j exp(a s_j) and mean = sum_j w_j s_j:
 
     d lse / d s_j  = a w_j
-    d mean / d s_j = w_j (1 + a (s_j - mean)),      or w_j where the weights are detached.
+    d mean / d s_j = w_j (1 + a (s_j - mean)),      or w_j where the weights are held constant.
 
 The forward pass keeps the running maximum of a block-wise (online) softmax; the backward pass computes each
 block of similarities again from the queries and keys, so that nothing of size (queries, keys) is ever held.
@@ -17,19 +17,21 @@ from torch import Tensor
 
 from cacr.losses.masks import Mask
 
-KEYS_PER_BLOCK = 2048
+# Rows and keys of a block: it stays in a processor's cache, or fills a GPU.
+_BLOCK_CPU = (512, 1024)
+_BLOCK_ACCELERATOR = (4096, 4096)
 
 
-def blocks(size: int, step: int) -> Iterator[slice]:
+def slices(size: int, step: int) -> Iterator[slice]:
     """Slices of ``step`` that cover ``range(size)``."""
     for start in range(0, size, step):
         yield slice(start, min(start + step, size))
 
 
-def rows_per_block(queries: Tensor, width: int) -> int:
-    """How many queries make a block of ``width`` keys that stays in a processor's cache, or fills a GPU."""
-    elements = 1 << 20 if queries.device.type == "cpu" else 1 << 24
-    return max(1, elements // (queries.shape[0] * width))
+def rows_per_block(width: int, device: torch.device) -> int:
+    """How many rows of ``width`` numbers make one block."""
+    rows, keys = _BLOCK_CPU if device.type == "cpu" else _BLOCK_ACCELERATOR
+    return max(1, rows * keys // max(1, width))
 
 
 class Chunked(torch.autograd.Function):
@@ -44,30 +46,25 @@ class Chunked(torch.autograd.Function):
         weight_grad: bool,
         product: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        """One pass over the blocks with a running maximum for each scale."""
-        batch, rows = queries.shape[:2]
-        kind = torch.promote_types(queries.dtype, torch.float32)
-        lse = queries.new_empty((len(scales), batch, rows), dtype=kind)
+        """One pass over the blocks; ``product`` is the type in which similarities are multiplied out."""
+        dtype = torch.promote_types(queries.dtype, torch.float32)
+        lse = queries.new_empty((len(scales), *queries.shape[:2]), dtype=dtype)
         mean = torch.empty_like(lse)
-        width = min(KEYS_PER_BLOCK, keys.shape[1])
-        for r in blocks(rows, rows_per_block(queries, width)):
-            top = [torch.full_like(lse[0, :, r], torch.finfo(kind).min) for _ in scales]
-            total = [torch.zeros_like(lse[0, :, r]) for _ in scales]
-            weighted = [torch.zeros_like(lse[0, :, r]) for _ in scales]
-            for c in blocks(keys.shape[1], width):
-                s = _similarities(queries[:, r], keys[:, c], product, kind)
-                hidden = None if mask is None else mask.hidden(r, c)
-                for n, a in enumerate(scales):
-                    logits = _logits(s, a, hidden)
+        for b, r, key_slices in _plan(queries, keys):
+            top = torch.full_like(lse[:, b, r], torch.finfo(dtype).min)
+            total, weighted = torch.zeros_like(top), torch.zeros_like(top)
+            for c in key_slices:
+                s = _similarities(queries[b, r], keys[b, c], product, dtype)
+                for n, scale in enumerate(scales):
+                    logits = _logits(s, scale, mask, r, c)
                     new_top = torch.maximum(top[n], logits.amax(-1))
-                    weights = logits.sub_(new_top[..., None]).exp_()
+                    weights = logits.sub_(new_top[:, None]).exp_()
                     fade = (top[n] - new_top).exp_()
                     total[n] = total[n] * fade + weights.sum(-1)
                     weighted[n] = weighted[n] * fade + weights.mul_(s).sum(-1)
                     top[n] = new_top
-            for n in range(len(scales)):
-                lse[n, :, r] = top[n] + total[n].log()
-                mean[n, :, r] = weighted[n] / total[n]
+            lse[:, b, r] = top + total.log()
+            mean[:, b, r] = weighted / total
         return lse, mean
 
     @staticmethod
@@ -82,41 +79,48 @@ class Chunked(torch.autograd.Function):
         """Each block again; its gradient goes straight into the gradients of queries and keys."""
         queries, keys, lse, mean = ctx.saved_tensors
         grad_lse, grad_mean = grads
+        product: torch.dtype = ctx.product
+        # d loss / d s = w (level + slope s), a line in s for each query and scale.
+        scales = torch.tensor(ctx.scales, dtype=lse.dtype, device=lse.device)[:, None, None]
+        slope = scales * grad_mean if ctx.weight_grad else torch.zeros_like(grad_mean)
+        level = scales * grad_lse + grad_mean - slope * mean
         grad_queries = torch.zeros_like(queries, dtype=lse.dtype) if ctx.needs_input_grad[0] else None
         grad_keys = torch.zeros_like(keys, dtype=lse.dtype) if ctx.needs_input_grad[1] else None
-        width = min(KEYS_PER_BLOCK, keys.shape[1])
-        for r in blocks(queries.shape[1], rows_per_block(queries, width)):
-            for c in blocks(keys.shape[1], width):
-                s = _similarities(queries[:, r], keys[:, c], ctx.product, lse.dtype)
-                hidden = None if ctx.mask is None else ctx.mask.hidden(r, c)
-                grad_s = torch.zeros_like(s)
-                for n, a in enumerate(ctx.scales):
-                    weights = _logits(s, a, hidden).sub_(lse[n, :, r, None]).exp_()
-                    slope = (
-                        a * grad_mean[n, :, r] if ctx.weight_grad else torch.zeros_like(grad_mean[n, :, r])
-                    )
-                    level = a * grad_lse[n, :, r] + grad_mean[n, :, r] - slope * mean[n, :, r]
-                    grad_s.addcmul_(weights, torch.addcmul(level[..., None], slope[..., None], s))
-                grad_s = grad_s.to(ctx.product)
+        for b, r, key_slices in _plan(queries, keys):
+            for c in key_slices:
+                s = _similarities(queries[b, r], keys[b, c], product, lse.dtype)
+                grad_s = None
+                for n, scale in enumerate(ctx.scales):
+                    weights = _logits(s, scale, ctx.mask, r, c).sub_(lse[n, b, r, None]).exp_()
+                    weights.mul_(s.mul(slope[n, b, r, None]).add_(level[n, b, r, None]))
+                    grad_s = weights if grad_s is None else grad_s.add_(weights)
+                assert grad_s is not None  # there is at least one scale
+                grad_s = grad_s.to(product)
                 if grad_queries is not None:
-                    grad_queries[:, r] += torch.bmm(grad_s, keys[:, c].to(ctx.product))
+                    grad_queries[b, r] += grad_s @ keys[b, c].to(product)
                 if grad_keys is not None:
-                    grad_keys[:, c] += torch.bmm(grad_s.mT, queries[:, r].to(ctx.product))
+                    grad_keys[b, c] += grad_s.T @ queries[b, r].to(product)
         return (
             None if grad_queries is None else grad_queries.to(queries.dtype),
             None if grad_keys is None else grad_keys.to(keys.dtype),
-            None,
-            None,
-            None,
-            None,
+            *[None] * 4,
         )
 
 
-def _similarities(queries: Tensor, keys: Tensor, product: torch.dtype, kind: torch.dtype) -> Tensor:
-    return torch.bmm(queries.to(product), keys.to(product).mT).to(kind)
+def _plan(queries: Tensor, keys: Tensor) -> Iterator[tuple[int, slice, list[slice]]]:
+    """The blocks: for each batch and slice of rows, the slices of keys."""
+    height, width = _BLOCK_CPU if queries.device.type == "cpu" else _BLOCK_ACCELERATOR
+    key_slices = list(slices(keys.shape[1], width))
+    for b in range(len(queries)):
+        for r in slices(queries.shape[1], height):
+            yield b, r, key_slices
 
 
-def _logits(s: Tensor, scale: float, hidden: Tensor | None) -> Tensor:
-    """``scale * s`` as a new tensor, the hidden keys at the least finite number (exp gives 0, never NaN)."""
+def _similarities(queries: Tensor, keys: Tensor, product: torch.dtype, dtype: torch.dtype) -> Tensor:
+    return (queries.to(product) @ keys.to(product).T).to(dtype)
+
+
+def _logits(s: Tensor, scale: float, mask: Mask | None, rows: slice, keys: slice) -> Tensor:
+    """``scale * s`` in a new tensor; hidden keys get the least finite number: its exp is 0, never NaN."""
     logits = s * scale
-    return logits if hidden is None else logits.masked_fill_(hidden, torch.finfo(s.dtype).min)
+    return logits if mask is None else mask.hide_(logits, torch.finfo(s.dtype).min, rows, keys)

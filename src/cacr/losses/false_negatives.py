@@ -27,10 +27,7 @@ def find_false_negatives(pairs: Pairs, top: int, threshold: float) -> Tensor:
 def without(pairs: Pairs, places: Tensor) -> Pairs:
     """The pairs with the keys at ``places`` (images, n) hidden from each image."""
     (keys,) = pairs.negatives
-    mask = keys.mask
-    if mask is None:
-        nobody = places.new_full((len(places),), -1)
-        mask = Mask(nobody, torch.arange(len(keys.vectors), device=places.device))
+    mask = Mask() if keys.mask is None else keys.mask
     return replace(pairs, negatives=(replace(keys, mask=replace(mask, dropped=places)),))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacr.losses.chunked import blocks, rows_per_block
+from cacr.losses.chunked import rows_per_block, slices
 
 
 class GatheredCosines(torch.autograd.Function):
@@ -41,5 +41,5 @@ class GatheredCosines(torch.autograd.Function):
 
 
 def _rows(queries: Tensor, index: Tensor) -> list[slice]:
-    step = rows_per_block(queries[None], index.shape[1] * queries.shape[1])
-    return list(blocks(len(queries), step))
+    step = rows_per_block(index.shape[1] * queries.shape[1], queries.device)
+    return list(slices(len(queries), step))

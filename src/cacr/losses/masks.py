@@ -5,36 +5,56 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_ALL = slice(None)
+
 
 @dataclass(frozen=True)
 class Mask:
-    """A key is hidden from a query when both carry the same number (an image, or a label).
+    """Keys that are hidden from some queries; any of three reasons, or several.
 
     Attributes:
-        query: (rows,) the number of each query; the same for every leading batch dimension.
-        key: (keys,) the number of each key.
-        dropped: (rows, n) further keys, by position, hidden from a query; -1 fills unused places.
+        images: Query i and key j show the images i and j modulo this number, and the own image is hidden.
+            0: no key is hidden for its image.
+        labels: (rows,) of queries and (keys,) of keys; the own label is hidden.
+        dropped: (rows, n) positions of single keys, hidden from a query; -1 fills unused places.
     """
 
-    query: Tensor
-    key: Tensor
+    images: int = 0
+    labels: tuple[Tensor, Tensor] | None = None
     dropped: Tensor | None = None
 
-    def hidden(self, rows: slice = slice(None), keys: slice = slice(None)) -> Tensor:
-        """(rows, keys) true where the key is hidden, for one block."""
-        hidden = self.query[rows, None] == self.key[keys]
+    def hide_(self, block: Tensor, fill: float | bool, rows: slice = _ALL, keys: slice = _ALL) -> Tensor:
+        """Write ``fill`` where a key is hidden, into the block (..., rows, keys) at these rows and keys."""
+        first_row, first_key = rows.start or 0, keys.start or 0
+        if self.images:
+            height, width = block.shape[-2:]
+            shift = first_row - first_key
+            # Hidden keys lie on the diagonals j - i = 0, +-images, +-2 images, ... as far as the block goes.
+            lowest = -((height - 1 + shift) // self.images) * self.images
+            for offset in range(lowest, width - shift, self.images):
+                block.diagonal(offset + shift, -2, -1).fill_(fill)
+        if self.labels is not None:
+            query, key = self.labels
+            block.masked_fill_(query[rows, None] == key[keys], fill)
         if self.dropped is not None:
-            place = torch.arange(len(self.key), device=self.key.device)[keys]
-            hidden = hidden | (self.dropped[rows, :, None] == place).any(-2)
-        return hidden
+            place = torch.arange(first_key, first_key + block.shape[-1], device=block.device)
+            block.masked_fill_((self.dropped[rows, :, None] == place).any(-2), fill)
+        return block
+
+    def hidden(self, s: Tensor) -> Tensor:
+        """(rows, keys) true where a key is hidden, for similarities (..., rows, keys)."""
+        return self.hide_(torch.zeros(s.shape[-2:], dtype=torch.bool, device=s.device), True)
 
     def repeat(self, times: int) -> "Mask":
         """The mask for ``times`` sets of the same queries, one after the other, before the same keys."""
-        dropped = None if self.dropped is None else self.dropped.repeat(times, 1)
-        return Mask(self.query.repeat(times), self.key, dropped)
+        labels = None if self.labels is None else (self.labels[0].repeat(times), self.labels[1])
+        return Mask(self.images, labels, None if self.dropped is None else self.dropped.repeat(times, 1))
 
-    def visible(self) -> Tensor:
-        """(rows,) how many keys each query sees, those in ``dropped`` included."""
-        numbers = self.key.sort().values
-        same = [torch.searchsorted(numbers, self.query, side=side) for side in ("right", "left")]
-        return len(self.key) - (same[0] - same[1])
+    def visible(self, keys: int) -> int | Tensor:
+        """How many of ``keys`` keys a query sees, (rows,) with labels; single keys that were dropped count."""
+        if self.labels is None:
+            return keys - (keys // self.images if self.images else 0)
+        query, key = self.labels
+        ordered = key.sort().values
+        first, last = (torch.searchsorted(ordered, query, side=side) for side in ("left", "right"))
+        return keys - (last - first)

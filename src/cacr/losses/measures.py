@@ -70,7 +70,7 @@ def negative_weights(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives
     for keys in pairs.negatives:
         queries, vectors, mask = aligned(pairs.queries, keys)
         part = (2 * t_neg * similarities(queries, vectors) - lse.reshape(*queries.shape[:2], 1)).exp()
-        part = part if mask is None else part.masked_fill(mask.hidden(), 0)
+        part = part if mask is None else mask.hide_(part, 0.0)
         weights.append(part.reshape(*pairs.queries.shape[:-1], -1))
     return torch.cat(weights, -1)
 

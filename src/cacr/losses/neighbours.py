@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from cacr.losses.chunked import blocks, rows_per_block
+from cacr.losses.chunked import rows_per_block, slices
 from cacr.losses.reductions import Keys, aligned, similarities
 
 
 @torch.no_grad()
 def nearest(queries: Tensor, keys: Keys) -> Tensor:
     """The position of the most similar key of each query, (..., rows)."""
-    places = [s.masked_fill(hidden, -torch.inf).argmax(-1) for _, s, hidden in _blocks(queries, keys)]
+    places = [s.argmax(-1) for _, s in _blocks(queries, keys, -torch.inf)]
     return torch.cat(places, 1).reshape(queries.shape[:-1])
 
 
@@ -26,24 +26,21 @@ def nearest_to_image(queries: Tensor, keys: Keys, count: int) -> tuple[Tensor, T
         count: At most as many as there are keys.
     """
     per_view = Keys(keys.vectors.expand(len(queries), -1, -1), keys.mask)
-    found = [
-        s.masked_fill(hidden, -torch.inf).amax(0).topk(count, dim=-1)
-        for _, s, hidden in _blocks(queries, per_view)
-    ]
+    found = [s.amax(0).topk(count, dim=-1) for _, s in _blocks(queries, per_view, -torch.inf)]
     return torch.cat([best.values for best in found]), torch.cat([best.indices for best in found])
 
 
 @torch.no_grad()
 def count_below(queries: Tensor, keys: Keys, bound: Tensor) -> Tensor:
     """How many keys of each query have a similarity below its ``bound`` (..., rows)."""
-    flat = bound.reshape(aligned(queries, keys)[0].shape[:2])
-    counts = [((s < flat[:, r, None]) & ~hidden).sum(-1) for r, s, hidden in _blocks(queries, keys)]
+    bounds = bound.reshape(aligned(queries, keys)[0].shape[:2])
+    counts = [(s < bounds[:, r, None]).sum(-1) for r, s in _blocks(queries, keys, torch.inf)]
     return torch.cat(counts, 1).reshape(bound.shape)
 
 
-def _blocks(queries: Tensor, keys: Keys) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Blocks of rows with their similarities to all keys and what of them is hidden."""
+def _blocks(queries: Tensor, keys: Keys, fill: float) -> Iterator[tuple[slice, Tensor]]:
+    """Blocks of rows with their similarities (batch, rows, keys), ``fill`` where a key is hidden."""
     queries, vectors, mask = aligned(queries, keys)
-    nothing = torch.zeros((), dtype=torch.bool, device=queries.device)
-    for r in blocks(queries.shape[1], rows_per_block(queries, vectors.shape[1])):
-        yield r, similarities(queries[:, r], vectors), nothing if mask is None else mask.hidden(r)
+    for r in slices(queries.shape[1], rows_per_block(len(queries) * vectors.shape[1], queries.device)):
+        s = similarities(queries[:, r], vectors)
+        yield r, s if mask is None else mask.hide_(s, fill, r)

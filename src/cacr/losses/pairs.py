@@ -208,7 +208,7 @@ def labelled(z: Tensor, labels: Tensor) -> Pairs:
     step = torch.arange(1, int(size.max()), device=z.device)
     index = order[first[query, None] + (place[query, None] + step) % size[:, None]]
     cosines = GatheredCosines.apply(z[query], z, index)
-    negatives = Keys(z, Mask(labels[query], labels))
+    negatives = Keys(z, Mask(labels=(labels[query], labels)))
     return Pairs(cosines[None], (step >= size[:, None])[None], z[query][None], (negatives,), (0,))
 
 
@@ -256,9 +256,7 @@ def _other_images(queries: Tensor, keys: Tensor) -> Keys:
     images = queries.shape[1]
     if images < 2:
         raise ValueError("in-batch negatives need at least 2 images in the batch")
-    number = torch.arange(images, device=queries.device)
-    views = keys.shape[0] // images if keys.dim() == 2 else 1
-    return Keys(keys, Mask(number, number.repeat(views)))
+    return Keys(keys, Mask(images))
 
 
 def _links(

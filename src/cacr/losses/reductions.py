@@ -56,8 +56,9 @@ class Keys:
 
     @property
     def count(self) -> int | Tensor:
-        """How many keys a query sees; (rows,) where there is a mask."""
-        return self.vectors.shape[-2] if self.mask is None else self.mask.visible()
+        """How many keys a query sees; (rows,) where labels hide some."""
+        keys = self.vectors.shape[-2]
+        return keys if self.mask is None else self.mask.visible(keys)
 
 
 def lse(queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend: Backend = "auto") -> Tensor:
@@ -182,7 +183,7 @@ def _reduce_set(
     queries, keys, mask = aligned(queries, part)
     if _is_dense(queries, keys, backend):
         s = similarities(queries, keys)
-        hidden = None if mask is None else mask.hidden()
+        hidden = None if mask is None else mask.hidden(s)
         reduced = [reduce_similarities(s, a, hidden, weight_grad=weight_grad) for a in scales]
         return [Reduced(one.lse.reshape(shape), one.mean.reshape(shape)) for one in reduced]
     device = queries.device.type

@@ -44,7 +44,7 @@ def released_moco_v2(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
 class ReleasedMoCoV3Loss(Objective):
     """What the authors' MoCo-v3 code trains, by default MoCo-v3 with weighted queries.
 
-    The key is the anchor: for key view a, p_b = softmax over the queries b != a of ||q_b - k_a||^2 / T, with no
+    The key is the anchor: for key view a, p_b = softmax over the queries b != a of ||q_b - k_a||^2 / T, no
     gradient. The mean over key views a and images i of sum_b p_b l_ab, with
 
         rbf:        l_ab = 2 T * cross-entropy of q_b.k_a / T against all keys of view a; there is no pi-
