@@ -1,9 +1,11 @@
 """One process or many: through Fabric, under torchrun or SLURM, or started here."""
 
+import logging
 import os
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +19,9 @@ from cacr.training.precision import has_fast_bf16
 
 T = TypeVar("T")
 
+# Fabric greets from every process; what a user needs to know of them is printed before step 1.
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+
 
 def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) -> T:
     """Call ``work(fabric, settings, *arguments)`` in every process; returns what the first one returns.
@@ -25,15 +30,17 @@ def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) 
     an error of any one ends the others and is raised in this process.
     """
     fabric = make_fabric(settings)
+    # Fabric looks for modules in the arguments of a launch and stumbles over frozen dataclasses: none for it.
+    job = partial(_limited, work=work, settings=settings, arguments=arguments)
     if fabric.world_size == 1 or _under_torchrun():
-        result: T = _launch(fabric, _limited, work, settings, *arguments)
+        result: T = fabric.launch(job)
         return result
     with tempfile.TemporaryDirectory() as folder:
         message = Path(folder) / "error"
         # Ctrl-C reaches all processes: those that train save and stop, this one has only to wait for them.
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            result = _launch(fabric, _reporting, message, work, settings, *arguments)
+            result = fabric.launch(partial(_reporting, job=job, message=message))
         except (ProcessRaisedException, ProcessExitedException) as error:
             if message.exists():
                 raise UserError(message.read_text()) from None
@@ -41,11 +48,6 @@ def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) 
         finally:
             signal.signal(signal.SIGINT, previous)
     return result
-
-
-def _launch(fabric: Fabric, work: Callable[..., Any], *arguments: Any) -> Any:
-    # Fabric types the function as one that takes nothing but itself.
-    return fabric.launch(work, *arguments)
 
 
 def make_fabric(settings: PretrainSettings) -> Fabric:
@@ -56,10 +58,8 @@ def make_fabric(settings: PretrainSettings) -> Fabric:
         raise UserError(
             "there is no CUDA device: leave --set accelerator=cuda out, or install a CUDA build of torch"
         )
-    devices, nodes = settings.devices, settings.nodes
-    if _under_torchrun():
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    nodes = _nodes(settings)
+    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else settings.devices
     alone = devices * nodes == 1
     bf16 = settings.precision == "bf16" or (
         settings.precision == "auto" and has_fast_bf16(torch.device(kind))
@@ -73,22 +73,36 @@ def make_fabric(settings: PretrainSettings) -> Fabric:
     )
 
 
+def _nodes(settings: PretrainSettings) -> int:
+    if _under_torchrun():
+        return int(os.environ["WORLD_SIZE"]) // int(os.environ["LOCAL_WORLD_SIZE"])
+    return settings.nodes
+
+
 def _under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def _limited(fabric: Fabric, work: Callable[..., T], settings: PretrainSettings, *arguments: Any) -> T:
+def _limited(
+    fabric: Fabric, work: Callable[..., T], settings: PretrainSettings, arguments: Sequence[Any]
+) -> T:
     """Work with this process's share of the cores."""
     if fabric.device.type == "cpu" and fabric.world_size > 1:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) * settings.nodes // fabric.world_size))
+        local = fabric.world_size // _nodes(settings)
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local))
     return work(fabric, settings, *arguments)
 
 
-def _reporting(fabric: Fabric, message: Path, work: Callable[..., T], *arguments: Any) -> T:
+def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:
     """Work in a started process; what a user can mend is left in a file for the process that waits."""
     try:
-        return _limited(fabric, work, *arguments)
+        return job(fabric)
     except UserError as error:
         if not message.exists():
             message.write_text(str(error))
         raise
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes files: always, but for the others of torchrun or SLURM."""
+    return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0"

@@ -1,9 +1,10 @@
 """Pretraining, from settings to a run folder: data, encoder, objective, loop, encoder file."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,6 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-import cacr
 from cacr.config import RESUMABLE, PretrainSettings
 from cacr.data import ArraySource, Loader, Problem, Source, imbalanced, open_source, prepare
 from cacr.encoders import build_encoder, build_head, load_weights
@@ -31,6 +31,8 @@ from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
 from cacr.views import PRESETS, Views
 
+Status = Literal["finished", "interrupted", "already finished"]
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -43,7 +45,7 @@ class Outcome:
     """
 
     run: Path
-    status: Literal["finished", "interrupted", "already finished"]
+    status: Status
     step: int
 
 
@@ -66,7 +68,8 @@ def pretrain(values: Mapping[str, Any], out: Path, *, resume: bool = False) -> O
         settings = check_settings(values)
     # Wrong data is found here, once, before any process or folder exists.
     open_data(settings)
-    return launch(_train_run, settings, run, resuming)
+    status, step = launch(_train_run, settings, run, resuming)
+    return Outcome(out, status, step)
 
 
 def _settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSettings:
@@ -95,8 +98,10 @@ def open_data(settings: PretrainSettings) -> Source:
     return open_source(settings.data, part="pretrain", root=settings.data_root, download=settings.download)
 
 
-def _train_run(fabric: Fabric, settings: PretrainSettings, run: RunFolder, resuming: bool) -> Outcome:
-    """Everything that happens in each process of a run; nothing is written before all of it is known to fit."""
+def _train_run(
+    fabric: Fabric, settings: PretrainSettings, run: RunFolder, resuming: bool
+) -> tuple[Status, int]:
+    """Everything that happens in each process; nothing is written before all of it is known to fit."""
     console = Console(quiet=not fabric.is_global_zero, highlight=False, markup=False)
     data = _prepare_data(settings)
     settings = resolve(settings, data.source, world_size=fabric.world_size, device=fabric.device)
@@ -105,7 +110,7 @@ def _train_run(fabric: Fabric, settings: PretrainSettings, run: RunFolder, resum
     position = _restore(job, state)
     if position.step >= job.total_steps:
         console.print(f"{run.path} is already finished, at step {position.step}: nothing to do")
-        return Outcome(run.path, "already finished", position.step)
+        return "already finished", position.step
     log = None
     with ExitStack() as stack:
         if fabric.is_global_zero:
@@ -117,11 +122,14 @@ def _train_run(fabric: Fabric, settings: PretrainSettings, run: RunFolder, resum
             log = MetricsLog(run.metrics, settings)
         announce(console, job, data.source, data.notes(run), position)
         finished = train(job, position, console, log)
+        if fabric.is_global_zero and (later := job.loader.unreadable.values()):
+            data.record(run, later)
+            console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
     if not finished:
         console.print(
             f"stopped at step {position.step}; continue with: cacr pretrain --out {run.path} --resume"
         )
-    return Outcome(run.path, "finished" if finished else "interrupted", position.step)
+    return "finished" if finished else "interrupted", position.step
 
 
 @dataclass(frozen=True)
@@ -132,9 +140,10 @@ class _Data:
     problems: tuple[Problem, ...]
     kept: list[int] | None
 
-    def record(self, run: RunFolder) -> None:
-        if self.problems:
-            lines = "".join(f"{problem}\n" for problem in self.problems)
+    def record(self, run: RunFolder, found_later: Iterable[Problem] = ()) -> None:
+        problems = [*self.problems, *found_later]
+        if problems:
+            lines = "".join(f"{problem}\n" for problem in problems)
             write_atomically(run.unreadable, lines.encode(errors="surrogateescape"))
         if self.kept is not None:
             write_atomically(run.indices, json.dumps(self.kept).encode())
@@ -228,19 +237,11 @@ def _restore(job: Training, state: State | None) -> Position:
     if state["images"] != images:
         raise UserError(
             f"{job.run.path} was trained on {state['images']:,} images, but {job.settings.data} now has "
-            f"{images:,}: a run can be resumed on the same data only; start another, with --init {job.run.path} "
-            "to keep what was learned"
+            f"{images:,}: a run can be resumed on the same data only; start another, with "
+            f"--init {job.run.path} to keep what was learned"
         )
     return job.restore(state)
 
 
 def _versions() -> dict[str, str]:
-    import timm
-    import torchvision
-
-    return {
-        "cacr": cacr.__version__,
-        "torch": str(torch.__version__),
-        "torchvision": torchvision.__version__,
-        "timm": timm.__version__,
-    }
+    return {name: version(name) for name in ("cacr", "torch", "torchvision", "timm", "lightning-fabric")}

@@ -52,13 +52,13 @@ def resolve(
         known[name] = value if asked == "auto" else asked
         return known[name]
 
-    size = choose("image_size", _image_size(source))
+    size = choose("image_size", usual_size(source))
     views = choose("views", 5)
     batch = choose("batch_size", min(128 if views > 2 else 768, max(2, len(source))))
     epochs = choose("epochs", 20 if digits else 200)
     encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
     choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
-    choose("preset", _preset(settings.data, size))
+    choose("preset", usual_preset(settings.data, size))
     schedule = choose("schedule", "cosine")
     choose("warmup_epochs", round(0.05 * epochs, 2) if schedule == "cosine" else 0.0)
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
@@ -78,7 +78,7 @@ def resolve(
     return settings.model_copy(update=known)
 
 
-def _image_size(source: Source) -> int:
+def usual_size(source: Source) -> int:
     """The largest usual size that is not above most images' shorter side."""
     if isinstance(source, ArraySource):
         side = min(source.image_size)
@@ -88,7 +88,7 @@ def _image_size(source: Source) -> int:
     return max((size for size in USUAL_SIZES if size <= side), default=USUAL_SIZES[0])
 
 
-def _preset(data: str, size: int) -> str:
+def usual_preset(data: str, size: int) -> str:
     """The preset made for a data set, or for ordinary photos of this size."""
     return _PRESET_OF.get(data, preset_for(size))
 
