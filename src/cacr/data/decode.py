@@ -48,7 +48,7 @@ def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> 
                 image.draft(None, (at_least, at_least))
             orientation = _orientation(image)
             rgb = _to_rgb(image)
-    except (UnreadableImageError, MemoryError):
+    except (UserError, MemoryError):
         raise
     except Exception as error:  # Pillow's format readers raise whatever the damage makes them
         raise unreadable(where, error) from error
@@ -59,6 +59,8 @@ def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
     """Read the header only; the size is known and checked, the pixels are not decoded."""
     try:
         image = Image.open(file)
+    except MemoryError:
+        raise
     except Exception as error:
         raise unreadable(where, error) from error
     limit = Image.MAX_IMAGE_PIXELS

@@ -2,22 +2,20 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader
 
 from cacr.data.batch import Batch
+from cacr.data.decoder import Crop, Decoder, Work
 from cacr.data.errors import Problem, too_many_unreadable
 from cacr.data.order import buffer_rng, count_batches, epoch_order, share
 from cacr.data.source import ArraySource, Source
 from cacr.data.stream import StreamSource, read_ahead, shuffled
-from cacr.data.workers import Crop, Decoder, Failure, Work, WorkQueue, quiet_worker
+from cacr.data.workers import BATCHES_AHEAD, Workers
 from cacr.errors import UserError
 
 _SHUFFLE_BUFFER = 1024  # images of a stream that are held to be shuffled
-_BATCHES_AHEAD = 4
 
 
 class Loader:
@@ -87,20 +85,10 @@ class Loader:
         self.pin_memory = pin_memory
         self.batches_per_epoch = count_batches(len(source), batch_size, world_size, keep_all=not shuffle)
         self.unreadable: dict[int, Problem] = {}
+        self._workers: Workers | None = None
         if crop is not None and not isinstance(source, ArraySource):
-            self._queue = WorkQueue()
-            self._decoder = Decoder(source, crop, seed, at_least, replace=shuffle, workers=workers)
-            self._decoding: DataLoader[Batch | Failure] = DataLoader(
-                self._decoder,
-                sampler=self._queue,
-                batch_size=None,
-                collate_fn=_as_it_is,
-                num_workers=workers,
-                persistent_workers=workers > 0,
-                prefetch_factor=_BATCHES_AHEAD if workers else None,
-                pin_memory=pin_memory,
-                worker_init_fn=quiet_worker,
-            )
+            decoder = Decoder(source, crop, seed, at_least, replace=shuffle, workers=workers)
+            self._workers = Workers(decoder, workers, pin_memory=pin_memory)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from number ``start`` on; one epoch at a time.
@@ -108,13 +96,19 @@ class Loader:
         Raises:
             UserError: too many images cannot be read, or a worker failed; the message names the file.
         """
-        work = self._work(epoch, start)
-        return self._index(work) if isinstance(self.source, ArraySource) else self._decode(work)
-
-    def _work(self, epoch: int, start: int) -> Iterator[Work]:
+        if isinstance(self.source, ArraySource):
+            return self._index(self.source, self._choose(epoch, start))
+        assert self._workers is not None
         if isinstance(self.source, StreamSource):
-            return read_ahead(self._stream(self.source, epoch, start), _BATCHES_AHEAD)
-        return self._choose(epoch, start)
+            work = read_ahead(self._stream(self.source, epoch, start), BATCHES_AHEAD)
+        else:
+            work = self._choose(epoch, start)
+        return self._decode(self._workers, work)
+
+    def close(self) -> None:
+        """End the worker processes; another epoch starts new ones."""
+        if self._workers is not None:
+            self._workers.close()
 
     def _choose(self, epoch: int, start: int) -> Iterator[Work]:
         count = len(self.source)
@@ -147,31 +141,28 @@ class Loader:
             if number >= start and raw:
                 yield Work(epoch, np.array([image.index for image in raw]), raw)
 
-    def _index(self, work: Iterator[Work]) -> Iterator[Batch]:
-        assert isinstance(self.source, ArraySource)
-        labels = self.source.labels
+    def _index(self, source: ArraySource, work: Iterator[Work]) -> Iterator[Batch]:
+        labels, captions = source.labels, source.captions
         for item in work:
             batch = Batch(
-                images=[self.source.take(item.indices)],
+                images=[source.take(item.indices)],
                 index=torch.from_numpy(item.indices),
                 labels=None if labels is None else torch.from_numpy(labels[item.indices]),
+                captions=None if captions is None else tuple(captions[index] for index in item.indices),
             )
             yield batch.pin_memory() if self.pin_memory else batch
 
-    def _decode(self, work: Iterator[Work]) -> Iterator[Batch]:
-        self._queue.fill(work)
-        with self._decoder.naming_lost_workers():
-            for batch in self._decoding:
-                if isinstance(batch, Failure):
-                    raise UserError(batch.message)
-                self._remember(batch.unreadable)
-                if len(batch):
-                    yield batch
+    def _decode(self, workers: Workers, work: Iterator[Work]) -> Iterator[Batch]:
+        for batch in workers.run(work):
+            self._remember(batch.unreadable)
+            if len(batch):
+                yield batch
 
     def _remember(self, problems: tuple[Problem, ...]) -> None:
         if problems:
             self.unreadable.update({problem.index: problem for problem in problems})
             if len(self.unreadable) > self.max_unreadable * len(self.source):
+                self.close()
                 raise too_many_unreadable(
                     list(self.unreadable.values()), len(self.source), self.max_unreadable
                 )
@@ -188,7 +179,3 @@ def _check_batch_size(count: int, batch_size: int, world_size: int) -> None:
             f"there are {count:,} images, fewer than a batch of {batch_size:,}; "
             f"choose a batch size of at most {count:,} or give more images"
         )
-
-
-def _as_it_is(item: Any) -> Any:
-    return item

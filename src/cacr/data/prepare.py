@@ -1,10 +1,11 @@
 """Before training: leave out images that cannot be read, and take small sets into memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ import torch
 from cacr.data.decode import open_image, read_rgb
 from cacr.data.errors import Problem, UnreadableImageError, too_many_unreadable
 from cacr.data.files import FileSource
-from cacr.data.source import ArraySource, Source
+from cacr.data.source import ArraySource, Indices, Source
 from cacr.errors import UserError
 
 _THREADS = 8
@@ -21,6 +22,7 @@ _SMALL_BYTES = 2**30
 _TAIL = 4096
 _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND"}
 
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
 
@@ -61,40 +63,58 @@ def prepare(
     checked = np.unique(np.linspace(0, len(source) - 1, min(len(source), check_at_most)).astype(np.int64))
     problems: list[Problem] = []
     sizes: set[tuple[int, int]] = set()
-    with ThreadPoolExecutor(_THREADS) as threads:
-        results = threads.map(partial(_check, source), checked.tolist())
-        for done, result in enumerate(results, 1):
-            if isinstance(result, Problem):
-                problems.append(result)
+    for done, result in enumerate(_in_threads(partial(_check, source), checked), 1):
+        if isinstance(result, Problem):
+            problems.append(result)
+        else:
+            sizes.add(result)
+        if progress is not None:
+            progress(done, len(checked))
+    images: dict[int, torch.Tensor] = {}
+    if len(checked) == len(source) and _is_small(sizes, len(source)):
+        sound = np.setdiff1d(checked, [problem.index for problem in problems])
+        for index, image in zip(sound.tolist(), _in_threads(partial(_decode, source), sound), strict=True):
+            if isinstance(image, Problem):
+                problems.append(image)
             else:
-                sizes.add(result)
-            if progress is not None:
-                progress(done, len(checked))
-    if len(problems) > max_unreadable * len(checked) or not sizes:
+                images[index] = image
+    if len(problems) > max_unreadable * len(checked) or len(problems) == len(source):
         raise too_many_unreadable(problems, len(checked), max_unreadable)
     if problems:
-        bad = [problem.index for problem in problems]
-        source = source.subset(np.setdiff1d(np.arange(len(source)), bad))
-    if len(sizes) == 1 and len(checked) == len(source) + len(problems):
-        width, height = sizes.pop()
-        if max(width, height) <= _SMALL_SIDE and 3 * width * height * len(source) <= _SMALL_BYTES:
-            return Prepared(into_memory(source), tuple(problems))
+        source = source.subset(np.setdiff1d(np.arange(len(source)), [problem.index for problem in problems]))
+    if len({image.shape for image in images.values()}) == 1:  # EXIF may have turned some of them
+        return Prepared(_in_memory(source, list(images.values())), tuple(problems))
     return Prepared(source, tuple(problems))
 
 
-def into_memory(source: FileSource) -> ArraySource:
-    """Decode equally sized images into one array."""
-    first = source.read(0)
-    images = torch.empty((len(source), 3, first.height, first.width), dtype=torch.uint8)
-
-    def decode(index: int) -> None:
-        images[index] = torch.from_numpy(np.array(source.read(index))).permute(2, 0, 1)
-
+def _in_threads(look: Callable[[int], T], indices: Indices) -> Iterator[T]:
     with ThreadPoolExecutor(_THREADS) as threads:
-        for _ in threads.map(decode, range(len(source))):
-            pass
+        yield from threads.map(look, indices.tolist())
+
+
+def _is_small(sizes: set[tuple[int, int]], count: int) -> bool:
+    if len(sizes) != 1:
+        return False
+    ((width, height),) = sizes
+    return max(width, height) <= _SMALL_SIDE and 3 * width * height * count <= _SMALL_BYTES
+
+
+def _decode(source: FileSource, index: int) -> Problem | torch.Tensor:
+    """(3, height, width), or what is wrong with the image."""
+    try:
+        return torch.from_numpy(np.array(source.read(index))).permute(2, 0, 1)
+    except UnreadableImageError as error:
+        return Problem(index, error.where, error.reason)
+
+
+def _in_memory(source: FileSource, images: list[torch.Tensor]) -> ArraySource:
     return ArraySource(
-        source.name, images, labels=source.labels, class_names=source.class_names, notes=source.notes
+        source.name,
+        torch.stack(images),
+        labels=source.labels,
+        class_names=source.class_names,
+        captions=source.captions,
+        notes=source.notes,
     )
 
 

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from cacr.errors import UserError
+
 Indices = NDArray[np.int64]
 Captions = tuple[str, ...]
 
@@ -82,6 +84,30 @@ class Source(ABC):
         noted.notes = self.notes + notes
         return noted
 
+    def renumbered(self, class_names: Sequence[str]) -> Self:
+        """The same source with its labels in the numbering of another part, found by the classes' names.
+
+        Two folders number their classes alike only if they have the same ones.
+
+        Raises:
+            UserError: there are no named classes here, or one that is not among ``class_names``.
+        """
+        if self.labels is None or self.class_names is None:
+            raise UserError(
+                f"{self.name} has no named classes to compare with {', '.join(class_names[:3])} ..."
+            )
+        number = {name: label for label, name in enumerate(class_names)}
+        unknown = [name for name in self.class_names if name not in number]
+        if unknown:
+            raise UserError(
+                f"{self.name} has {len(unknown)} classes that the training data lacks, "
+                f"for example {unknown[0]!r}"
+            )
+        other = copy.copy(self)
+        other.labels = np.array([number[name] for name in self.class_names], dtype=np.int64)[self.labels]
+        other.class_names = tuple(class_names)
+        return other
+
     def class_counts(self) -> dict[str, int] | None:
         """Images in each class by its name, empty classes included; None without labels."""
         if self.labels is None:
@@ -115,11 +141,12 @@ class ArraySource(Source):
         *,
         labels: Sequence[int] | NDArray[np.integer] | None = None,
         class_names: Sequence[str] | None = None,
+        captions: Sequence[Captions] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise ValueError(f"images must be uint8 (N, 3, H, W), not {images.dtype} {tuple(images.shape)}")
-        super().__init__(name, labels=labels, class_names=class_names, notes=notes)
+        super().__init__(name, labels=labels, class_names=class_names, captions=captions, notes=notes)
         self._base = images
         self._rows: torch.Tensor | None = (
             None  # a subset of a memory-mapped file must not be copied into memory

@@ -1,176 +1,99 @@
-"""Decoding and cropping, in worker processes or in this one."""
+"""The processes in which images are decoded, or this one in their stead."""
 
-import itertools
-import os
 import re
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-import torch
-from PIL import Image
-from torch.utils.data import Dataset, Sampler, get_worker_info
+from torch.utils.data import DataLoader, Sampler
 
 from cacr.data.batch import Batch
-from cacr.data.errors import Problem, UnreadableImageError
-from cacr.data.order import sample_generator
-from cacr.data.source import Captions, Indices, Source
-from cacr.data.stream import Raw
+from cacr.data.decoder import Decoder, Failure, Work
 from cacr.errors import UserError
 
-T = TypeVar("T")
-Crop = Callable[[Image.Image, torch.Generator], list[torch.Tensor]]
-_MOST_REPLACEMENTS = 1000
+BATCHES_AHEAD = 4  # that each worker prepares
 
 
-@dataclass(frozen=True)
-class Work:
-    """One batch to be made: the images' numbers, and the epoch, on which their crops depend."""
+class Workers:
+    """Runs a decoder in ``count`` processes, which last from one epoch to the next; 0: in this process.
 
-    epoch: int
-    indices: Indices
-    raw: tuple[Raw, ...] | None = None  # the images' files, where they come from a stream
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error in a worker, as a value: PyTorch would wrap the exception in a traceback nobody can read."""
-
-    message: str
-
-
-class WorkQueue(Sampler[Work]):
-    """The work of one epoch, as the sampler that a ``DataLoader`` with lasting workers asks for it."""
-
-    def __init__(self) -> None:
-        self._work: Iterator[Work] = iter(())
-
-    def fill(self, work: Iterator[Work]) -> None:
-        """Hand over the next epoch's work."""
-        self._work = work
-
-    def __iter__(self) -> Iterator[Work]:
-        return self._work
-
-
-class Decoder(Dataset[Batch | Failure]):
-    """Makes the batch that a piece of work asks for.
-
-    Args:
-        source: the images.
-        crop: makes an image into views, one uint8 tensor (views, 3, size, size) for each output size.
-        seed: of the crops.
-        at_least: shorter side that ``crop`` needs.
-        replace: put the next readable image in the place of an unreadable one, rather than nothing.
-        workers: how many processes decode.
+    Batches come in the order of the work, whichever process made them.
     """
 
-    def __init__(
-        self, source: Source, crop: Crop, seed: int, at_least: int | None, *, replace: bool, workers: int
-    ) -> None:
-        self.source = source
-        self.crop = crop
-        self.seed = seed
-        self.at_least = at_least
-        self.replace = replace
-        # For each worker its process and the image in its hands: a worker that is killed cannot tell any
-        # more.
-        self._in_hand = torch.full((workers, 2), -1, dtype=torch.int64)
-        self._in_hand.share_memory_()  # type: ignore[no-untyped-call]
-
-    def __getitem__(self, work: Work) -> Batch | Failure:
-        try:
-            return self._make(work)
-        except UserError as error:
-            return Failure(str(error))
-
-    def _make(self, work: Work) -> Batch:
-        problems: list[Problem] = []
-        raw = None if work.raw is None else {item.index: item for item in work.raw}
-        taken = set(work.indices.tolist())
-        used: list[int] = []
-        views: list[list[torch.Tensor]] = []
-        for position, wanted in enumerate(work.indices.tolist()):
-            following = self._following(wanted, taken) if raw is None else _rotated(work.indices, position)
-            for index in itertools.chain([wanted], following if self.replace else ()):
-                try:
-                    views.append(self._views(index, work.epoch, None if raw is None else raw[index]))
-                except UnreadableImageError as error:
-                    problems.append(Problem(index, error.where, error.reason))
-                else:
-                    used.append(index)
-                    taken.add(index)
-                    break
-            else:
-                if self.replace:
-                    raise UserError(f"no readable image was found in place of {problems[-1]}")
-        images = [torch.stack(size, dim=1) for size in zip(*views, strict=True)]
-        labels, captions = self._targets(used, raw)
-        return Batch(
-            images=images,
-            index=torch.tensor(used, dtype=torch.int64),
-            labels=None if labels is None else torch.tensor(labels, dtype=torch.int64),
-            captions=None if captions is None else tuple(captions),
-            unreadable=tuple(problems),
+    def __init__(self, decoder: Decoder, count: int, *, pin_memory: bool) -> None:
+        self._decoder = decoder
+        self._queue = _WorkQueue()
+        self._loader: DataLoader[Batch | Failure] = DataLoader(
+            decoder,
+            sampler=self._queue,
+            batch_size=None,
+            collate_fn=_as_it_is,
+            num_workers=count,
+            persistent_workers=count > 0,
+            prefetch_factor=BATCHES_AHEAD if count else None,
+            pin_memory=pin_memory,
+            worker_init_fn=_quiet,
         )
 
-    def _following(self, wanted: int, taken: set[int]) -> Iterator[int]:
-        """What may take the place of an unreadable image: the next ones that are not in the share yet."""
-        following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
-        return (index for index in following if index not in taken)
+    def run(self, work: Iterator[Work]) -> Iterator[Batch]:
+        """The batches that the work asks for.
 
-    def _views(self, index: int, epoch: int, raw: Raw | None) -> list[torch.Tensor]:
-        if (worker := get_worker_info()) is not None:
-            self._in_hand[worker.id] = torch.tensor([os.getpid(), index])
-        image = self.source.read(index, self.at_least) if raw is None else raw.decode(self.at_least)
+        Raises:
+            UserError: a worker failed; the message names the file.
+        """
+        self._queue.work = work
         try:
-            return self.crop(image, sample_generator(self.seed, epoch, index))
-        except Exception as error:
-            error.add_note(f"while cropping {self.source.describe(index)} ({image.width} x {image.height})")
+            for batch in self._loader:
+                if isinstance(batch, Failure):
+                    raise UserError(batch.message)
+                yield batch
+        except GeneratorExit:
             raise
+        except BaseException as error:
+            self.close()
+            lost = self._lost_worker(error)
+            if lost is None:
+                raise
+            raise lost from error
 
-    def _targets(
-        self, used: list[int], raw: dict[int, Raw] | None
-    ) -> tuple[list[int] | None, list[Captions] | None]:
-        """Labels and captions of the images, as far as there are any."""
-        if raw is not None:
-            return _all_or_none([raw[i].label for i in used]), _all_or_none([raw[i].captions for i in used])
-        labels, captions = self.source.labels, self.source.captions
-        return (
-            None if labels is None else labels[used].tolist(),
-            None if captions is None else [captions[i] for i in used],
+    def close(self) -> None:
+        """End the processes now. Left to the garbage collector this can take many seconds."""
+        iterator: Any = self._loader._iterator
+        self._loader._iterator = None
+        if iterator is not None:
+            iterator._shutdown_workers()
+
+    def _lost_worker(self, error: BaseException) -> UserError | None:
+        """For PyTorch's report of a dead worker, one that names the file it was reading."""
+        told = re.match(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)", str(error))
+        if not isinstance(error, RuntimeError) or told is None:
+            return None
+        dead = {int(number) for number in told[1].split(",")}
+        held = [index for process, index in self._decoder.in_hand.tolist() if process in dead]
+        files = ", ".join(self._decoder.source.describe(index) for index in held) or "no image yet"
+        return UserError(
+            f"a loader process died while reading {files}: {error}. If memory is short use fewer workers; "
+            "if it is always the same file, remove it."
         )
 
-    @contextmanager
-    def naming_lost_workers(self) -> Iterator[None]:
-        """Turn PyTorch's report of a dead worker into one that names the file it was reading."""
-        try:
-            yield
-        except RuntimeError as error:
-            if not re.match(r"DataLoader worker \(pid", str(error)):
-                raise
-            dead = {int(number) for number in re.findall(r"\d+", str(error).split(")")[0])}
-            held = [index for process, index in self._in_hand.tolist() if process in dead and index >= 0]
-            files = ", ".join(self.source.describe(index) for index in held) or "no image yet"
-            raise UserError(
-                f"a loader process died while reading {files}: {error}. If memory is short use fewer "
-                "workers; if it is always the same file, remove it."
-            ) from error
+
+class _WorkQueue(Sampler[Work]):
+    """The work of the running epoch, as the sampler that a ``DataLoader`` wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work: Iterator[Work] = iter(())
+
+    def __iter__(self) -> Iterator[Work]:
+        return self.work
 
 
-def _all_or_none(values: list[T | None]) -> list[T] | None:
-    present = [value for value in values if value is not None]
-    return present if len(present) == len(values) else None
+def _as_it_is(item: Any) -> Any:
+    return item
 
 
-def _rotated(indices: Indices, position: int) -> Iterator[int]:
-    """The others of a share, from the one after ``position`` on: a stream has nothing else at hand."""
-    return (int(index) for index in np.roll(indices, -position)[1:])
-
-
-def quiet_worker(number: int) -> None:
-    """Leave Ctrl-C to the main process, which saves the run and then ends its workers."""
+def _quiet(number: int) -> None:
+    """Leave Ctrl-C to the main process, which saves the run, and keep Pillow's remarks on odd files quiet."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.filterwarnings("ignore", module=r"PIL\.")

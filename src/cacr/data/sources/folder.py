@@ -5,7 +5,6 @@ them. Anything else (images beside sub-folders, deeper nesting, a single sub-fol
 labels. ``images:PATH`` and ``imagefolder:PATH`` decide it by hand.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from cacr.data.files import FileSource
@@ -20,9 +19,13 @@ _TEST_FOLDERS = ("test", "val", "validation")
 def open_folder(request: Request) -> FileSource:
     """A folder of images, nested at will; sub-folders are classes if all images lie one deep."""
     listing, train = _list_part(request)
-    if not _has_classes(listing):
+    if not _has_classes(train or listing):
         return _label_free(request, listing)
-    return class_folders(request, listing, None if train is None else train.top_folders())
+    source = _with_classes(request, listing, train)
+    return source.with_notes(
+        f"the {len(source.class_names or ())} sub-folders of {listing.folder} are taken for classes; "
+        f"if they are not, write images:{request.argument}"
+    )
 
 
 @SOURCES.register("images")
@@ -34,42 +37,21 @@ def open_images(request: Request) -> FileSource:
 @SOURCES.register("imagefolder")
 def open_imagefolder(request: Request) -> FileSource:
     """A folder whose immediate sub-folders are always classes, however deep the images lie."""
-    listing, train = _list_part(request)
-    return class_folders(request, listing, None if train is None else train.top_folders())
+    return _with_classes(request, *_list_part(request))
 
 
-def class_folders(request: Request, listing: Listing, class_names: Sequence[str] | None = None) -> FileSource:
-    """A labelled source: an image's class is the first folder of its name.
-
-    Args:
-        request: what was asked for.
-        listing: the images; those outside any sub-folder are left out, which is noted.
-        class_names: the classes in the order of their labels, so that a test part is numbered as the train
-            part is, even if it lacks a class. Default: the sub-folders, sorted.
-    """
-    notes = []
-    present = listing.top_folders()
-    class_names = present if class_names is None else class_names
-    number = {name: label for label, name in enumerate(class_names)}
-    unknown = sorted(set(present) - set(class_names))
-    if unknown:
-        raise UserError(
-            f"{listing.folder} has {len(unknown)} classes that the train part lacks: {', '.join(unknown[:5])}"
-        )
+def class_folders(request: Request, listing: Listing) -> FileSource:
+    """A labelled source: an image's class is the first folder of its name; those without one are left out."""
     names = [name for name in listing.names if "/" in name]
     if not names:
         raise UserError(f"{listing.folder} has no sub-folders with images, so no classes")
+    notes = _unread(listing)
     if loose := len(listing.names) - len(names):
         notes.append(f"{loose:,} images directly in {listing.folder} belong to no class and are left out")
+    classes = listing.top_folders()
+    number = {name: label for label, name in enumerate(classes)}
     labels = [number[name.split("/", 1)[0]] for name in names]
-    return FileSource(
-        request.spec,
-        listing.folder,
-        names,
-        labels=labels,
-        class_names=class_names,
-        notes=notes + _unread(listing),
-    )
+    return FileSource(request.spec, listing.folder, names, labels=labels, class_names=classes, notes=notes)
 
 
 def part_folder(request: Request) -> tuple[Path, Path | None]:
@@ -105,6 +87,12 @@ def _list_part(request: Request) -> tuple[Listing, Listing | None]:
 
 def _has_classes(listing: Listing) -> bool:
     return all(name.count("/") == 1 for name in listing.names) and len(listing.top_folders()) > 1
+
+
+def _with_classes(request: Request, listing: Listing, train: Listing | None) -> FileSource:
+    """Numbered as the train part is, so that a class without test images does not shift the others."""
+    source = class_folders(request, listing)
+    return source if train is None else source.renumbered(train.top_folders())
 
 
 def _label_free(request: Request, listing: Listing) -> FileSource:

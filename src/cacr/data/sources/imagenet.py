@@ -53,4 +53,4 @@ def _open(request: Request, wanted: list[str] | None = None) -> FileSource:
             f"{folder} has no folders named for synsets, such as n01440764; "
             "sort its images into one for each class"
         )
-    return class_folders(request, list_images(folder, only=classes), classes)
+    return class_folders(request, list_images(folder, only=classes)).renumbered(classes)

@@ -49,7 +49,8 @@ class TarSource(StreamSource):
         from webdataset.tariterators import group_by_keys, tar_file_iterator
 
         try:
-            with gopen(shard.url) as stream:
+            # Only an address is webdataset's to open: it would run a file's name of the form pipe:COMMAND.
+            with gopen(shard.url) if "://" in shard.url else Path(shard.url).open("rb") as stream:
                 files = ({**file, "__url__": shard.url} for file in tar_file_iterator(stream, skip_meta=None))
                 for sample in group_by_keys(files):
                     suffix = _image_suffix(sample)
@@ -130,7 +131,10 @@ def _read_index(request: Request) -> list[Shard]:
 
 def _checked_address(request: Request, file: Path, url: str) -> str:
     if "://" not in url:
-        return str(file.parent / inside(url, str(file)))
+        path = file.parent / inside(url, str(file))
+        if not path.is_file():
+            raise UserError(f"{file} names {path}, which does not exist")
+        return str(path)
     if not _ADDRESS.fullmatch(url):
         raise UserError(f"{file}: the address {url[:200]!r} is refused; use plain http, https or gs")
     if not request.download:

@@ -1,0 +1,138 @@
+"""From the numbers of a batch to its decoded and cropped images."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset, get_worker_info
+
+from cacr.data.batch import Batch
+from cacr.data.errors import Problem, UnreadableImageError
+from cacr.data.order import sample_generator
+from cacr.data.source import Captions, Indices, Source
+from cacr.data.stream import Raw
+from cacr.errors import UserError
+
+T = TypeVar("T")
+Crop = Callable[[Image.Image, torch.Generator], list[torch.Tensor]]
+_MOST_REPLACEMENTS = 1000
+
+
+@dataclass(frozen=True)
+class Work:
+    """One batch to be made: the images' numbers, and the epoch, on which their crops depend."""
+
+    epoch: int
+    indices: Indices
+    raw: tuple[Raw, ...] | None = None  # the images' files, where they come from a stream
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error in a worker, as a value: PyTorch would wrap the exception in a traceback nobody can read."""
+
+    message: str
+
+
+class Decoder(Dataset[Batch | Failure]):
+    """Makes the batch that a piece of work asks for.
+
+    Args:
+        source: the images.
+        crop: makes an image into views, one uint8 tensor (views, 3, size, size) for each output size.
+        seed: of the crops.
+        at_least: shorter side that ``crop`` needs.
+        replace: put the next readable image in the place of an unreadable one, rather than nothing.
+        workers: how many processes decode.
+    """
+
+    def __init__(
+        self, source: Source, crop: Crop, seed: int, at_least: int | None, *, replace: bool, workers: int
+    ) -> None:
+        self.source = source
+        self.crop = crop
+        self.seed = seed
+        self.at_least = at_least
+        self.replace = replace
+        # For each worker its process and the image in its hands: a worker that is killed cannot tell any
+        # more.
+        self.in_hand = torch.full((workers, 2), -1, dtype=torch.int64)
+        self.in_hand.share_memory_()  # type: ignore[no-untyped-call]
+
+    def __getitem__(self, work: Work) -> Batch | Failure:
+        try:
+            return self._make(work)
+        except UserError as error:
+            return Failure(str(error))
+
+    def _make(self, work: Work) -> Batch:
+        problems: list[Problem] = []
+        raw = None if work.raw is None else {item.index: item for item in work.raw}
+        taken = set(work.indices.tolist())
+        used: list[int] = []
+        views: list[list[torch.Tensor]] = []
+        for position, wanted in enumerate(work.indices.tolist()):
+            following = self._following(wanted, taken) if raw is None else _rotated(work.indices, position)
+            for index in itertools.chain([wanted], following if self.replace else ()):
+                try:
+                    views.append(self._views(index, work.epoch, None if raw is None else raw[index]))
+                except UnreadableImageError as error:
+                    problems.append(Problem(index, error.where, error.reason))
+                else:
+                    used.append(index)
+                    taken.add(index)
+                    break
+            else:
+                if self.replace:
+                    raise UserError(f"no readable image was found in place of {problems[-1]}")
+        images = [torch.stack(size, dim=1) for size in zip(*views, strict=True)]
+        labels, captions = self._targets(used, raw)
+        return Batch(
+            images=images,
+            index=torch.tensor(used, dtype=torch.int64),
+            labels=None if labels is None else torch.tensor(labels, dtype=torch.int64),
+            captions=None if captions is None else tuple(captions),
+            unreadable=tuple(problems),
+        )
+
+    def _following(self, wanted: int, taken: set[int]) -> Iterator[int]:
+        """What may take the place of an unreadable image: the next ones that are not in the share yet."""
+        following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
+        return (index for index in following if index not in taken)
+
+    def _views(self, index: int, epoch: int, raw: Raw | None) -> list[torch.Tensor]:
+        if (worker := get_worker_info()) is not None:
+            self.in_hand[worker.id] = torch.tensor([os.getpid(), index])
+        image = self.source.read(index, self.at_least) if raw is None else raw.decode(self.at_least)
+        try:
+            return self.crop(image, sample_generator(self.seed, epoch, index))
+        except Exception as error:
+            error.add_note(f"while cropping {self.source.describe(index)} ({image.width} x {image.height})")
+            raise
+
+    def _targets(
+        self, used: list[int], raw: dict[int, Raw] | None
+    ) -> tuple[list[int] | None, list[Captions] | None]:
+        """Labels and captions of the images, as far as there are any."""
+        if raw is not None:
+            return _all_or_none([raw[i].label for i in used]), _all_or_none([raw[i].captions for i in used])
+        labels, captions = self.source.labels, self.source.captions
+        return (
+            None if labels is None else labels[used].tolist(),
+            None if captions is None else [captions[i] for i in used],
+        )
+
+
+def _all_or_none(values: list[T | None]) -> list[T] | None:
+    present = [value for value in values if value is not None]
+    return present if len(present) == len(values) else None
+
+
+def _rotated(indices: Indices, position: int) -> Iterator[int]:
+    """The others of a share, from the one after ``position`` on: a stream has nothing else at hand."""
+    return (int(index) for index in np.roll(indices, -position)[1:])

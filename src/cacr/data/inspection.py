@@ -1,0 +1,160 @@
+"""What a source holds and what looks wrong with it, for a person to read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from io import BytesIO
+
+import numpy as np
+from PIL import Image
+
+from cacr.data.decode import open_image, read_rgb
+from cacr.data.errors import Problem, UnreadableImageError
+from cacr.data.files import FileSource
+from cacr.data.source import Indices, Source
+from cacr.data.stream import StreamSource
+
+_THREADS = 8
+_GLANCE = 64  # pixels: enough to see whether an image is blank
+_TINY, _HUGE, _LONG = 16, 20_000_000, 4.0
+_FEW_IMAGES, _STEEP = 1000, 100
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found.
+
+    Attributes:
+        name: of the source.
+        count: all images.
+        examined: how many of them were looked at; everything below but ``classes`` is about these.
+        sizes: (width, height) of the smallest, the median and the largest image by area.
+        formats: file formats and how many of each.
+        classes: images in each class, of all images; None without labels.
+        unreadable: images that cannot be decoded.
+        duplicates: groups of images with the same content.
+        warnings: what looks wrong, in sentences.
+    """
+
+    name: str
+    count: int
+    examined: int
+    sizes: tuple[tuple[int, int], ...]
+    formats: dict[str, int]
+    classes: dict[str, int] | None
+    unreadable: tuple[Problem, ...]
+    duplicates: tuple[tuple[str, ...], ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Look:
+    index: int
+    digest: bytes
+    size: tuple[int, int]
+    format: str
+    blank: bool
+
+
+def inspect_source(source: Source, *, at_most: int = 5000) -> Inspection:
+    """Look at up to ``at_most`` images, spread evenly (of a stream: the first ones)."""
+    looks: list[_Look] = []
+    problems: list[Problem] = []
+    for result in _examine(source, at_most):
+        if isinstance(result, Problem):
+            problems.append(result)
+        else:
+            looks.append(result)
+    by_area = sorted((look.size for look in looks), key=lambda size: size[0] * size[1])
+    groups = defaultdict(list)
+    for look in looks:
+        groups[look.digest].append(source.describe(look.index))
+    duplicates = tuple(tuple(group) for group in groups.values() if len(group) > 1)
+    classes = source.class_counts()
+    return Inspection(
+        name=source.name,
+        count=len(source),
+        examined=len(looks) + len(problems),
+        sizes=tuple(by_area[place] for place in (0, len(by_area) // 2, -1)) if by_area else (),
+        formats=dict(Counter(look.format for look in looks).most_common()),
+        classes=classes,
+        unreadable=tuple(problems),
+        duplicates=duplicates,
+        warnings=(*_image_warnings(looks, problems, duplicates), *_set_warnings(len(source), classes)),
+    )
+
+
+def _examine(source: Source, at_most: int) -> Iterator[_Look | Problem]:
+    count = min(len(source), at_most)
+    if isinstance(source, StreamSource):
+        for raw in source.stream(range(len(source.shards)), 0, count):
+            yield _look_at_content(raw.index, raw.where, raw.content)
+        return
+    chosen: Indices = np.unique(np.linspace(0, len(source) - 1, count).astype(np.int64))
+    with ThreadPoolExecutor(_THREADS) as threads:
+        yield from threads.map(partial(_look, source), chosen.tolist())
+
+
+def _look(source: Source, index: int) -> _Look | Problem:
+    if isinstance(source, FileSource):
+        try:
+            return _look_at_content(index, source.describe(index), source.paths[index].read_bytes())
+        except OSError as error:
+            return Problem(index, source.describe(index), error.strerror or str(error))
+    try:
+        image = source.read(index)
+    except UnreadableImageError as error:
+        return Problem(index, error.where, error.reason)
+    return _Look(index, _digest(image.tobytes()), image.size, "array", _is_blank(image))
+
+
+def _look_at_content(index: int, where: str, content: bytes) -> _Look | Problem:
+    try:
+        with open_image(BytesIO(content), where) as image:
+            size, kind = image.size, image.format or "unknown"
+        blank = _is_blank(read_rgb(BytesIO(content), where, _GLANCE))
+    except UnreadableImageError as error:
+        return Problem(index, error.where, error.reason)
+    return _Look(index, _digest(content), size, kind, blank)
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
+
+
+def _is_blank(image: Image.Image) -> bool:
+    return all(low == high for low, high in np.array(image.getextrema()).reshape(-1, 2))
+
+
+def _image_warnings(
+    looks: list[_Look], problems: list[Problem], duplicates: tuple[tuple[str, ...], ...]
+) -> Iterator[str]:
+    examined = len(looks) + len(problems)
+
+    def of(count: int, what: str) -> Iterator[str]:
+        if count:
+            yield f"{count:,} of {examined:,} images {what}"
+
+    yield from of(len(problems), "cannot be read")
+    yield from of(sum(len(group) - 1 for group in duplicates), "are exact copies of another")
+    yield from of(sum(look.blank for look in looks), "are blank: one colour only")
+    yield from of(sum(min(look.size) < _TINY for look in looks), f"have a side shorter than {_TINY} pixels")
+    long = sum(max(look.size) > _LONG * min(look.size) for look in looks)
+    yield from of(long, f"are more than {_LONG:g} times as long as wide: a crop shows little of them")
+    large = sum(look.size[0] * look.size[1] > _HUGE for look in looks)
+    yield from of(large, "have more than 20 million pixels: shrink them once, decoding will be slow")
+
+
+def _set_warnings(count: int, classes: dict[str, int] | None) -> Iterator[str]:
+    if count < _FEW_IMAGES:
+        yield f"{count:,} images are few to learn from"
+    if classes:
+        empty = [name for name, number in classes.items() if not number]
+        least, most = min(number for number in classes.values() if number), max(classes.values())
+        if empty:
+            yield f"{len(empty)} of {len(classes)} classes are empty, for example {empty[0]}"
+        if most > _STEEP * least:
+            yield f"the classes are uneven: {least:,} to {most:,} images"
