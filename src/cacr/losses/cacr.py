@@ -11,7 +11,7 @@ from cacr.losses.checks import check_choice, check_not_negative, check_positive,
 from cacr.losses.debiasing import debiased
 from cacr.losses.objective import OBJECTIVES, Objective
 from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import log_mean_exp, mean, reduce_similarities
+from cacr.losses.reductions import log_mean_exp, lse_of, mean, mean_of
 
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["softmax", "uniform", "flipped"]
@@ -100,9 +100,7 @@ class CACRLoss(Objective):
     def _attraction(self, pairs: Pairs) -> Tensor:
         """sum_k pi+_k c_k of each query, (Q, M)."""
         scale = -2 * self.t_pos * _SIGN[self.pos_weights]
-        return self._expected_cost(
-            reduce_similarities(pairs.positives, scale, pairs.absent, weight_grad=self.pos_grad).mean
-        )
+        return self._expected_cost(mean_of(pairs.positives, scale, pairs.absent, weight_grad=self.pos_grad))
 
     def _repulsion(self, pairs: Pairs) -> Tensor:
         """-sum_j pi-_j c_j of each query, (G, M)."""
@@ -116,7 +114,7 @@ class CACRLoss(Objective):
         )
         cr = -self._expected_cost(cosine)
         if self.tau_plus:
-            positives = reduce_similarities(pairs.positives, 0.0, pairs.absent).mean
+            positives = mean_of(pairs.positives, 0.0, pairs.absent)
             correction = self._expected_cost(positives)[list(pairs.owner)]
             cr = (cr + self.tau_plus * correction) / (1 - self.tau_plus)
         return cr
@@ -134,8 +132,9 @@ class CACRLoss(Objective):
             backend=self.backend,
         )
         if self.tau_plus:
-            uniform = reduce_similarities(pairs.positives, 0.0, pairs.absent).lse
-            positives = reduce_similarities(pairs.positives, 2 * t, pairs.absent).lse - uniform
+            positives = lse_of(pairs.positives, 2 * t, pairs.absent) - lse_of(
+                pairs.positives, 0.0, pairs.absent
+            )
             kernel = debiased(kernel, positives[list(pairs.owner)], self.tau_plus, -2 * t)
         return torch.logsumexp(kernel, -1) - math.log(kernel.shape[-1]) - 2 * t
 

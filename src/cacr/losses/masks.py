@@ -51,7 +51,7 @@ class Mask:
         return Mask(self.images, labels, None if self.dropped is None else self.dropped.repeat(times, 1))
 
     def visible(self, keys: int) -> int | Tensor:
-        """How many of ``keys`` keys a query sees, (rows,) with labels; single keys that were dropped count."""
+        """How many of ``keys`` keys a query sees, (rows,) with labels; dropped ones are counted."""
         if self.labels is None:
             return keys - (keys // self.images if self.images else 0)
         query, key = self.labels

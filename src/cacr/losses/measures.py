@@ -6,7 +6,7 @@ from torch import Tensor
 from cacr.losses.align_uniform import alignment_of, uniformity_of
 from cacr.losses.neighbours import count_below
 from cacr.losses.pairs import Negatives, Pairs, average, in_batch, positives_only
-from cacr.losses.reductions import aligned, reduce, reduce_similarities, similarities
+from cacr.losses.reductions import aligned, lse, lse_of, mean, mean_of, reduce, similarities
 
 
 @torch.no_grad()
@@ -23,7 +23,7 @@ def conditional_entropy(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negati
     pairs = _pairs(z, negatives)
     scale = 2 * t_neg
     reduced = reduce(pairs.queries, pairs.negatives, scale)
-    return (reduced.lse - scale * reduced.mean).mean()
+    return (reduced.lse() - scale * reduced.mean()).mean()
 
 
 @torch.no_grad()
@@ -56,8 +56,7 @@ def positive_weights(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
     """The weights pi+ of each query's positives, (views, images, K)."""
     pairs = _pairs(z, "same")
     logits = -2 * t_pos * pairs.positives
-    lse = reduce_similarities(pairs.positives, -2 * t_pos, pairs.absent).lse
-    weights = (logits - lse[..., None]).exp()
+    weights = (logits - lse_of(pairs.positives, -2 * t_pos, pairs.absent)[..., None]).exp()
     return weights if pairs.absent is None else weights.masked_fill(pairs.absent, 0)
 
 
@@ -65,11 +64,11 @@ def positive_weights(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
 def negative_weights(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
     """The weights pi- of each query's negatives, the whole (groups, images, keys); hidden keys have 0."""
     pairs = _pairs(z, negatives)
-    lse = reduce(pairs.queries, pairs.negatives, 2 * t_neg).lse[..., None]
+    total = lse(pairs.queries, pairs.negatives, 2 * t_neg)[..., None]
     weights = []
     for keys in pairs.negatives:
         queries, vectors, mask = aligned(pairs.queries, keys)
-        part = (2 * t_neg * similarities(queries, vectors) - lse.reshape(*queries.shape[:2], 1)).exp()
+        part = (2 * t_neg * similarities(queries, vectors) - total.reshape(*queries.shape[:2], 1)).exp()
         part = part if mask is None else mask.hide_(part, 0.0)
         weights.append(part.reshape(*pairs.queries.shape[:-1], -1))
     return torch.cat(weights, -1)
@@ -82,7 +81,7 @@ def reversed_negatives(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negativ
     With gradients through pi-, dL_CR / dc_j = -pi-_j (1 - t- (c_j - sum_j pi-_j c_j)).
     """
     pairs = _pairs(z, negatives)
-    bound = reduce(pairs.queries, pairs.negatives, 2 * t_neg).mean - 1 / (2 * t_neg)
+    bound = mean(pairs.queries, pairs.negatives, 2 * t_neg) - 1 / (2 * t_neg)
     beyond = sum(count_below(pairs.queries, keys, bound).sum() for keys in pairs.negatives)
     return beyond / pairs.log_count().exp().expand(pairs.queries.shape[:-1]).sum()
 
@@ -91,7 +90,7 @@ def reversed_negatives(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negativ
 def reversed_positives(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
     """The share of positives that attached weights repel: c_k < sum_k pi+_k c_k - 1 / t+."""
     pairs = _pairs(z, "same")
-    expected = reduce_similarities(pairs.positives, -2 * t_pos, pairs.absent).mean[..., None]
+    expected = mean_of(pairs.positives, -2 * t_pos, pairs.absent)[..., None]
     return average((pairs.positives > expected + 1 / (2 * t_pos)).to(pairs.positives.dtype), pairs.absent)
 
 

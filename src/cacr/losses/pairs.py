@@ -158,7 +158,7 @@ def queued(
     _check_embeddings(keys, "keys")
     q = unit(queries)
     view_of, positives, absent = _positives(q, unit(keys), _links(queries, keys, query_views, key_views))
-    q = q[view_of]
+    q = _take(q, view_of)
     negatives = [Keys(queue, queue=True)]
     if in_batch:
         negatives.append(_other_images(q, q))
@@ -220,13 +220,13 @@ def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Nega
     views, positives, absent = _positives(q, k, links)
     if negatives in ("cross", "cross_upper"):
         kept = [(v, w) for v, w in links if negatives == "cross" or v < w]
-        queries = q[[v for v, _ in kept]]
-        keys = _other_images(queries, k[[w for _, w in kept]])
+        queries = _take(q, [v for v, _ in kept])
+        keys = _other_images(queries, _take(k, [w for _, w in kept]))
         owner = tuple(views.index(v) for v, _ in kept)
         partner = tuple([w for u, w in links if u == v].index(w) for v, w in kept)
         return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept))
-    queries, owner = q[views], tuple(range(len(views)))
-    seen = k[views] if negatives == "same" else k[sorted({w for _, w in links})].flatten(0, 1)
+    queries, owner = _take(q, views), tuple(range(len(views)))
+    seen = _take(k, views) if negatives == "same" else _take(k, sorted({w for _, w in links})).flatten(0, 1)
     return Pairs(positives, absent, queries, (_other_images(queries, seen),), owner)
 
 
@@ -249,6 +249,11 @@ def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> tuple[list
         missing = [[n >= len(ws) for n in range(most)] for ws in partners]
         absent = torch.tensor(missing, device=q.device)[:, None]
     return views, cosines.reshape(-1, len(views), most).transpose(0, 1), absent
+
+
+def _take(z: Tensor, views: list[int]) -> Tensor:
+    """These views of z; z itself, not a copy, where they are all of them."""
+    return z if views == list(range(len(z))) else z.index_select(0, torch.tensor(views, device=z.device))
 
 
 def _other_images(queries: Tensor, keys: Tensor) -> Keys:

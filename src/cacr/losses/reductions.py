@@ -14,9 +14,9 @@ and gradient:
   mean_a(q) = q . Attention(q, K, V=K, scale=a).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -33,11 +33,12 @@ _DENSE_LIMIT_CPU = 1 << 20
 _DENSE_LIMIT_ACCELERATOR = 1 << 24
 
 
-class Reduced(NamedTuple):
-    """``lse`` and ``mean`` over keys, each (..., rows)."""
+@dataclass(frozen=True)
+class Reduced:
+    """``lse()`` and ``mean()`` over keys, each (..., rows), computed when called for."""
 
-    lse: Tensor
-    mean: Tensor
+    lse: Callable[[], Tensor]
+    mean: Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def lse(queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend
         scale: Any finite number; 0 gives ln of the number of keys.
         backend: ``auto`` chooses by size and device.
     """
-    return reduce(queries, keys, scale, backend=backend).lse
+    return reduce(queries, keys, scale, backend=backend).lse()
 
 
 def mean(
@@ -97,13 +98,13 @@ def mean(
     flows = _flows(sets, weight_grad, queue_grad)
     if _attends(sets, flows, backend):
         return _attention_mean(queries, sets[0].vectors, scale)
-    return _reduce(queries, sets, scale, flows, backend).mean
+    return _reduce(queries, sets, scale, flows, backend).mean()
 
 
 def reduce(
     queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend: Backend = "auto"
 ) -> Reduced:
-    """Both reductions from one pass over the keys; arguments as for :func:`lse`."""
+    """Both reductions, from one pass over the keys; arguments as for :func:`lse`."""
     sets = _sets(keys)
     return _reduce(queries, sets, scale, [True] * len(sets), backend)
 
@@ -127,22 +128,23 @@ def log_mean_exp(
     for part, flow in zip(sets, _flows(sets, weight_grad, queue_grad), strict=True):
         total, weights = _reduce_set(queries, part, (scale + exponent, scale), False, backend)
         if flow:
-            above.append(total.lse)
+            above.append(total.lse())
         else:  # with constant weights the gradient is b softmax((a + b) s), of b mean_{a+b} held likewise
-            above.append(total.lse.detach() + exponent * (total.mean - total.mean.detach()))
-        below.append(_held(weights.lse, flow))
+            held = total.mean()
+            above.append(total.lse().detach() + exponent * (held - held.detach()))
+        below.append(_held(weights.lse(), flow))
     return torch.logsumexp(torch.stack(above), 0) - torch.logsumexp(torch.stack(below), 0)
 
 
-def reduce_similarities(
-    s: Tensor, scale: float, hidden: Tensor | None = None, *, weight_grad: bool = True
-) -> Reduced:
-    """Both reductions over the last dimension of given similarities (..., rows, keys)."""
-    logits = scale * s
-    if hidden is not None:
-        logits = logits.masked_fill(hidden, torch.finfo(s.dtype).min)
-    weights = torch.softmax(_held(logits, weight_grad), -1)
-    return Reduced(torch.logsumexp(logits, -1), (weights * s).sum(-1))
+def lse_of(s: Tensor, scale: float, hidden: Tensor | None = None) -> Tensor:
+    """The log-sum-exp over the last dimension of given similarities (..., rows, keys)."""
+    return torch.logsumexp(_logits(s, scale, hidden), -1)
+
+
+def mean_of(s: Tensor, scale: float, hidden: Tensor | None = None, *, weight_grad: bool = True) -> Tensor:
+    """The softmax mean over the last dimension of given similarities (..., rows, keys)."""
+    weights = torch.softmax(_logits(_held(s, weight_grad), scale, hidden), -1)
+    return (weights * s).sum(-1)
 
 
 def similarities(queries: Tensor, keys: Tensor) -> Tensor:
@@ -169,10 +171,12 @@ def _reduce(
     ]
     if len(parts) == 1:
         return parts[0]
-    means = torch.stack([part.mean for part in parts])
-    lses = torch.stack([part.lse for part in parts])
-    logits = torch.stack([_held(part.lse, flow) for part, flow in zip(parts, flows, strict=True)])
-    return Reduced(torch.logsumexp(lses, 0), (torch.softmax(logits, 0) * means).sum(0))
+    lses = [part.lse() for part in parts]
+    logits = torch.stack([_held(one, flow) for one, flow in zip(lses, flows, strict=True)])
+    means = torch.stack([part.mean() for part in parts])
+    return Reduced(
+        lambda: torch.logsumexp(torch.stack(lses), 0), lambda: (torch.softmax(logits, 0) * means).sum(0)
+    )
 
 
 def _reduce_set(
@@ -184,13 +188,25 @@ def _reduce_set(
     if _is_dense(queries, keys, backend):
         s = similarities(queries, keys)
         hidden = None if mask is None else mask.hidden(s)
-        reduced = [reduce_similarities(s, a, hidden, weight_grad=weight_grad) for a in scales]
-        return [Reduced(one.lse.reshape(shape), one.mean.reshape(shape)) for one in reduced]
+        return [_dense(s, scale, hidden, weight_grad, shape) for scale in scales]
     device = queries.device.type
     product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else queries.dtype
+    # torch.compile refuses one tensor as two arguments; a view of it is another tensor.
+    keys = keys.view_as(keys)
     with torch.autocast(device, enabled=False):
         lses, means = Chunked.apply(queries, keys, mask, scales, weight_grad, product)
-    return [Reduced(lses[n].reshape(shape), means[n].reshape(shape)) for n in range(len(scales))]
+    return [_computed(lses[n].reshape(shape), means[n].reshape(shape)) for n in range(len(scales))]
+
+
+def _dense(s: Tensor, scale: float, hidden: Tensor | None, weight_grad: bool, shape: torch.Size) -> Reduced:
+    return Reduced(
+        lambda: lse_of(s, scale, hidden).reshape(shape),
+        lambda: mean_of(s, scale, hidden, weight_grad=weight_grad).reshape(shape),
+    )
+
+
+def _computed(lse: Tensor, mean: Tensor) -> Reduced:
+    return Reduced(lambda: lse, lambda: mean)
 
 
 def _is_dense(queries: Tensor, keys: Tensor, backend: Backend) -> bool:
@@ -231,6 +247,12 @@ def _sets(keys: Tensor | Sequence[Keys]) -> Sequence[Keys]:
 def _flows(keys: Sequence[Keys], weight_grad: bool, queue_grad: bool) -> list[bool]:
     """Whether gradients flow through the weights of each set."""
     return [weight_grad and (queue_grad or not part.queue) for part in keys]
+
+
+def _logits(s: Tensor, scale: float, hidden: Tensor | None) -> Tensor:
+    """The logits, hidden keys at the least finite number: their weight is 0, never NaN."""
+    logits = scale * s
+    return logits if hidden is None else logits.masked_fill(hidden, torch.finfo(s.dtype).min)
 
 
 def _held(x: Tensor, flow: bool) -> Tensor:

@@ -10,7 +10,7 @@ from cacr.losses.checks import check_choice, check_positive
 from cacr.losses.neighbours import nearest
 from cacr.losses.objective import OBJECTIVES, Objective
 from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import Keys, mean, reduce_similarities
+from cacr.losses.reductions import Keys, mean, mean_of
 
 Mining = Literal["none", "hard"]
 
@@ -46,7 +46,7 @@ class TripletLoss(Objective):
             near = torch.stack([_hardest(pairs.queries, keys) for keys in pairs.negatives]).amax(0)
             far = cosines.amin(-1)
         else:
-            far = reduce_similarities(pairs.positives, 0.0, pairs.absent).mean
+            far = mean_of(pairs.positives, 0.0, pairs.absent)
             near = mean(pairs.queries, pairs.negatives, 0.0, backend=self.backend)
         positive, negative = 2 - 2 * far, 2 - 2 * near
         loss = relu(positive[list(pairs.owner)] - negative + self.margin).mean()
