@@ -109,7 +109,7 @@ RESUMABLE = frozenset(
 class KnnSettings(Settings):
     """Weighted nearest neighbours on cached features."""
 
-    k: int = Field(200, ge=1, description="neighbours that vote")
+    k: int = Field(20, ge=1, description="neighbours that vote")
     temperature: float = Field(0.07, gt=0, description="a neighbour votes with exp(cosine / temperature)")
     labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
     draws: int = Field(5, ge=1, description="draws of those labels, for mean and spread")
@@ -119,12 +119,14 @@ class LinearSettings(Settings):
     """A linear classifier on cached features; the learning rate is chosen on a validation split."""
 
     lrs: tuple[float, ...] = Field(
-        (0.001, 0.003, 0.01, 0.03, 0.1), description="learning rates trained at once"
+        (0.1, 1.0, 3.0, 10.0, 30.0), min_length=1, description="learning rates of SGD, trained at once"
     )
-    epochs: int = Field(100, ge=1, description="passes over the features")
+    epochs: int = Field(50, ge=1, description="passes over the features")
+    min_steps: int = Field(300, ge=1, description="further passes until there were so many steps")
     batch_size: int = Field(512, ge=1, description="features in a step")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty on the weights, times one half")
     validation: float = Field(
-        0.1, gt=0, lt=1, description="share of the training labels that chooses the rate"
+        0.2, gt=0, le=0.5, description="share of the training labels in a fold that chooses the rate"
     )
     labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
     draws: int = Field(5, ge=1, description="draws of those labels, for mean and spread")
@@ -135,7 +137,10 @@ class PaperLinearSettings(Settings):
 
     lr: float = Field(1e-3, gt=0, description="of Adam")
     epochs: int = Field(100, ge=1, description="passes over the training images")
-    batch_size: int = Field(128, ge=1, description="images in a step")
+    batch_size: int = Field(128, ge=2, description="images in a step")
+    flip: float | Auto = Field(
+        "auto", ge=0, le=1, description="share of mirrored crops; auto: as in the encoder's training views"
+    )
 
 
 class EvaluateSettings(Settings):
@@ -149,6 +154,9 @@ class EvaluateSettings(Settings):
     download: bool = Field(False, description="allow downloads of data sets")
     protocols: tuple[str, ...] = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
     options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
+    baselines: tuple[str, ...] = Field(
+        (), description="measured beside the encoder: untrained (its architecture), pixels"
+    )
     batch_size: int = Field(256, ge=1, description="images encoded at once")
     workers: int | Auto = Field("auto", ge=0, description="processes that decode image files")
     accelerator: Literal["auto", "cpu", "cuda"] = Field(

@@ -1,1 +1,26 @@
-"""evaluation."""
+"""How good features are: protocols on a run, baselines beside it, results with everything they depend on."""
+
+from cacr.evaluation import linear_paper, protocols  # noqa: F401  (they register themselves)
+from cacr.evaluation.baselines import BASELINES
+from cacr.evaluation.embed import embed, embed_source
+from cacr.evaluation.evaluate import evaluate, evaluate_run
+from cacr.evaluation.features import Features, encode
+from cacr.evaluation.registry import PROTOCOLS, Score
+from cacr.evaluation.result import Result, results_table, write_result
+from cacr.evaluation.task import Task
+
+__all__ = [
+    "BASELINES",
+    "PROTOCOLS",
+    "Features",
+    "Result",
+    "Score",
+    "Task",
+    "embed",
+    "embed_source",
+    "encode",
+    "evaluate",
+    "evaluate_run",
+    "results_table",
+    "write_result",
+]

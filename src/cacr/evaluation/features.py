@@ -1,0 +1,112 @@
+"""Features of the images of a source, by an encoder at rest."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cacr.data import ArraySource, Loader, Problem, Source
+from cacr.encoders import Encoder
+from cacr.evaluation.machine import Machine
+from cacr.randomness import generator
+from cacr.views import Augmentation, Views
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is to do."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an encoder makes of a source.
+
+    Attributes:
+        values: (n, feature_dim) float32, on the CPU.
+        index: (n,) number of each image in the source.
+        problems: Images that could not be read; they have no features.
+    """
+
+    values: Tensor
+    index: Tensor
+    problems: tuple[Problem, ...] = ()
+
+
+class FeatureLoader:
+    """Batches of features, every image seen through one augmentation.
+
+    Args:
+        encoder: Moved to the machine's device and put into evaluation mode.
+        source: The images.
+        view: What an image goes through.
+        machine: Where and in what portions.
+        shuffle: Another order in every epoch; otherwise that of the source.
+        seed: Of order and augmentation.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        source: Source,
+        view: Augmentation,
+        machine: Machine,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.encoder = encoder.to(machine.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+        self.seed = seed
+        self._arrays = isinstance(source, ArraySource)
+        self._views = Views([view], encoder.info.mean, encoder.info.std, device=machine.device)
+        self._loader = Loader(
+            source,
+            batch_size=machine.batch_size,
+            seed=seed,
+            workers=machine.workers,
+            crop=None if self._arrays else self._views.crop,
+            shuffle=shuffle,
+            at_least=view.resize,
+            pin_memory=machine.device.type == "cuda",
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Images that could not be read so far."""
+        return tuple(self._loader.unreadable.values())
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features (n, feature_dim) on the device and the images' numbers (n,), batch by batch."""
+        draws = generator(self.seed, number)
+        for batch in self._loader.epoch(number):
+            with torch.inference_mode():
+                if self._arrays:
+                    ((images,),) = self._views(batch.images[0], draws)
+                else:
+                    ((images,),) = self._views.colour(batch.images, draws)
+                features = self.encoder(images).float()
+            yield features, batch.index
+
+
+def encode(
+    encoder: Encoder, source: Source, machine: Machine | None = None, progress: Progress | None = None
+) -> Features:
+    """Features of every image that can be read, in the order of the source.
+
+    An image is resized and its centre cut out as ``encoder.preprocess`` does it.
+
+    Args:
+        encoder: Moved to the machine's device and put into evaluation mode.
+        source: The images.
+        machine: Where and in what portions.
+        progress: Called after each batch with the number of images done and in all.
+    """
+    info = encoder.info
+    centre = Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
+    loader = FeatureLoader(encoder, source, centre, machine or Machine())
+    values, index, done = [], [], 0
+    for features, numbers in loader.epoch(0):
+        values.append(features.cpu())
+        index.append(numbers)
+        done += len(numbers)
+        if progress is not None:
+            progress(done, len(source))
+    return Features(torch.cat(values), torch.cat(index), loader.problems)

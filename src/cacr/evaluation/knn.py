@@ -1,0 +1,49 @@
+"""Weighted nearest neighbours on cached features."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+QUERIES, KEYS = 1024, 16384
+"""Rows of a block of similarities: 64 MB, whatever the number of images."""
+
+
+def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperature: float) -> Tensor:
+    """The class for which the nearest neighbours vote.
+
+    With s_j the cosine of a test feature and its neighbour j, one of the k nearest training features, class c
+    gets sum exp(s_j / temperature) over its neighbours of class c.
+
+    Args:
+        train: (n, d) training features.
+        labels: (n,) their classes.
+        test: (m, d) test features.
+        k: Neighbours that vote; all of them if there are fewer.
+        temperature: Of the votes.
+
+    Returns:
+        (m,) predicted classes.
+    """
+    keys = normalize(train, dim=1)
+    classes = int(labels.max()) + 1
+    predicted = []
+    for queries in torch.split(normalize(test, dim=1), QUERIES):
+        near, neighbours = _nearest(queries, keys, min(k, len(keys)))
+        # A common factor of all votes changes nothing; without this one small temperatures overflow.
+        votes = ((near - near[:, :1]) / temperature).exp()
+        score = queries.new_zeros(len(queries), classes).scatter_add_(1, labels[neighbours], votes)
+        predicted.append(score.argmax(dim=1))
+    return torch.cat(predicted)
+
+
+def _nearest(queries: Tensor, keys: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Similarity and number of the k nearest keys, nearest first; keys are looked at block by block."""
+    near = queries.new_empty(len(queries), 0)
+    number = queries.new_empty(len(queries), 0, dtype=torch.int64)
+    for start in range(0, len(keys), KEYS):
+        block = queries @ keys[start : start + KEYS].T
+        best, where = block.topk(min(k, block.shape[1]), dim=1)
+        near, number = torch.cat([near, best], dim=1), torch.cat([number, where + start], dim=1)
+        near, order = near.topk(min(k, near.shape[1]), dim=1)
+        number = number.gather(1, order)
+    return near, number

@@ -1,0 +1,26 @@
+"""Protocols by name, and what they find."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacr.registry import Registry
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a protocol found.
+
+    Attributes:
+        value: In [0, 1]; with several draws of the labels their mean.
+        spread: Standard deviation over the draws; None without draws.
+        details: What else it tells, by name.
+    """
+
+    value: float
+    spread: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+PROTOCOLS: Registry[Callable[..., Score]] = Registry("protocol")
+"""Name -> function of a ``task`` and of its own ``settings``, whose annotation says what kind they are."""

@@ -1,0 +1,78 @@
+"""Settings of an evaluation and of its protocols, from plain values by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_type_hints
+
+from cacr.config import EvaluateSettings, Settings, make
+from cacr.errors import SettingsError
+from cacr.evaluation.registry import PROTOCOLS
+from cacr.registry import UnknownNameError, nearest
+
+_DEFAULT_PROTOCOLS: tuple[str, ...] = EvaluateSettings.model_fields["protocols"].default
+
+
+def evaluate_settings(values: Mapping[str, Any]) -> EvaluateSettings:
+    """Settings from plain values; names that an evaluation itself does not have are options of its protocols.
+
+    Raises:
+        SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
+    """
+    own = {name: value for name, value in values.items() if name in EvaluateSettings.model_fields}
+    others = {name: value for name, value in values.items() if name not in own}
+    own["options"] = {**own.get("options", {}), **others}
+    problems: list[str] = []
+    try:
+        settings = make(EvaluateSettings, own)
+    except SettingsError as error:
+        problems += error.problems
+    try:
+        protocol_settings(own.get("protocols", _DEFAULT_PROTOCOLS), own["options"])
+    except SettingsError as error:
+        problems += error.problems
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> dict[str, Settings]:
+    """Settings of each protocol from options by name: ``k`` for all that have it, ``knn.k`` for one.
+
+    Raises:
+        SettingsError: naming every unknown protocol and wrong option at once, with the nearest names.
+    """
+    problems: list[str] = []
+    kinds: dict[str, type[Settings]] = {}
+    for protocol in protocols:
+        try:
+            kinds[protocol] = get_type_hints(PROTOCOLS[protocol])["settings"]
+        except UnknownNameError as error:
+            problems.append(str(error))
+    places = {
+        name: [(p, field) for p, kind in kinds.items() if field in kind.model_fields and prefix in ("", p)]
+        for name in options
+        for prefix, _, field in [name.rpartition(".")]
+    }
+    chosen: dict[str, dict[str, Any]] = {protocol: {} for protocol in kinds}
+    for name, value in options.items():
+        for protocol, field in places[name]:
+            chosen[protocol][field] = value
+        if not places[name]:
+            problems.append(f"there is no setting {name!r}; {nearest(name, _names(kinds, '.' in name))}")
+    made: dict[str, Settings] = {}
+    for protocol, kind in kinds.items():
+        try:
+            made[protocol] = make(kind, chosen[protocol])
+        except SettingsError as error:
+            problems += [f"{protocol}: {problem}" for problem in error.problems]
+    if problems:
+        raise SettingsError(problems)
+    return made
+
+
+def _names(kinds: Mapping[str, type[Settings]], dotted: bool) -> list[str]:
+    """Every name that an option may have."""
+    if dotted:
+        return [f"{protocol}.{field}" for protocol, kind in kinds.items() for field in kind.model_fields]
+    return sorted(
+        {*EvaluateSettings.model_fields, *(f for kind in kinds.values() for f in kind.model_fields)}
+    )
