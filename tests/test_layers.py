@@ -14,7 +14,7 @@ GROUPS = [
     {"training"},
     {"diagnostics", "evaluation"},
     {"reporting", "reproduce"},
-    {"api", "bench", "demo", "doctor", "listing", "sheet"},
+    {"api", "bar", "bench", "demo", "doctor", "listing", "sheet"},
     {"cli", "__main__"},
 ]
 

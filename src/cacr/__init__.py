@@ -1,3 +1,34 @@
-"""Self-supervised image representation learning with contrastive attraction and contrastive repulsion."""
+"""Self-supervised image representation learning with contrastive attraction and contrastive repulsion.
+
+The public names are imported when they are first used, so that ``import cacr`` and ``cacr --help`` stay fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from cacr.api import embed, evaluate, pretrain
+    from cacr.encoders import load_encoder
+    from cacr.losses import CACRLoss
+
+__all__ = ["CACRLoss", "embed", "evaluate", "load_encoder", "pretrain"]
+
+_HOME = {
+    "CACRLoss": "cacr.losses",
+    "embed": "cacr.api",
+    "evaluate": "cacr.api",
+    "load_encoder": "cacr.encoders",
+    "pretrain": "cacr.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'cacr' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

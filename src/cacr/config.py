@@ -7,7 +7,7 @@ keyword arguments of the registered thing (``t_neg`` of ``cacr``, ``temperature`
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -41,8 +41,12 @@ class PretrainSettings(Settings):
     )
 
     encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
-    width: float | Auto = Field("auto", gt=0, le=4, description="factor on the channels of small_alexnet")
-    image_size: int | Auto = Field("auto", ge=8, le=1024, description="side of a view in pixels")
+    width: Annotated[float, Field(gt=0, le=4)] | Auto = Field(
+        "auto", description="factor on the channels of small_alexnet"
+    )
+    image_size: Annotated[int, Field(ge=8, le=1024)] | Auto = Field(
+        "auto", description="side of a view in pixels"
+    )
     dim: int = Field(128, ge=2, description="dimension of the embeddings")
     init: str | None = Field(
         None, description="start from a run, a weights file, or 'timm' (with --download)"
@@ -57,15 +61,19 @@ class PretrainSettings(Settings):
 
     preset: str = Field("auto", description="view preset (see `cacr list`)")
     view_options: Options = Field({}, description="the preset's own settings, such as grey")
-    views: int | Auto = Field("auto", ge=2, le=64, description="views of each image, V = K + 1")
+    views: Annotated[int, Field(ge=2, le=64)] | Auto = Field(
+        "auto", description="views of each image, V = K + 1"
+    )
 
-    batch_size: int | Auto = Field("auto", ge=2, description="images in a step, over all processes")
-    epochs: int | Auto = Field("auto", ge=1, description="passes over the data")
+    batch_size: Annotated[int, Field(ge=2)] | Auto = Field(
+        "auto", description="images in a step, over all processes"
+    )
+    epochs: Annotated[int, Field(ge=1)] | Auto = Field("auto", description="passes over the data")
     max_steps: int | None = Field(
         None, ge=1, description="end after so many optimiser steps, schedule included"
     )
     optimizer: Literal["sgd"] = Field("sgd", description="sgd")
-    lr: float | Auto = Field("auto", gt=0, description="peak learning rate")
+    lr: Annotated[float, Field(gt=0)] | Auto = Field("auto", description="peak learning rate")
     momentum: float = Field(0.9, ge=0, lt=1, description="of SGD")
     weight_decay: float = Field(1e-4, ge=0, description="of the optimiser")
     schedule: Literal["auto", "cosine", "multistep", "constant"] = Field(
@@ -75,7 +83,9 @@ class PretrainSettings(Settings):
         (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
     )
     gamma: float = Field(0.1, gt=0, lt=1, description="multistep: factor of each drop")
-    warmup_epochs: float | Auto = Field("auto", ge=0, description="epochs of linear warm-up")
+    warmup_epochs: Annotated[float, Field(ge=0)] | Auto = Field(
+        "auto", description="epochs of linear warm-up"
+    )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged in one step")
     clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient")
 
@@ -88,12 +98,14 @@ class PretrainSettings(Settings):
     )
     devices: int = Field(1, ge=1, description="processes on this machine")
     nodes: int = Field(1, ge=1, description="machines")
-    workers: int | Auto = Field("auto", ge=0, description="processes that decode image files")
+    workers: Annotated[int, Field(ge=0)] | Auto = Field(
+        "auto", description="processes that decode image files"
+    )
     seed: int = Field(0, ge=0, description="of everything random")
 
     log_every_steps: int = Field(10, ge=1, description="steps between lines of metrics.jsonl")
-    checkpoint_every_steps: int | Auto = Field(
-        "auto", ge=1, description="steps between checkpoints; auto: an epoch"
+    checkpoint_every_steps: Annotated[int, Field(ge=1)] | Auto = Field(
+        "auto", description="steps between checkpoints; auto: an epoch"
     )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
@@ -138,8 +150,8 @@ class PaperLinearSettings(Settings):
     lr: float = Field(1e-3, gt=0, description="of Adam")
     epochs: int = Field(100, ge=1, description="passes over the training images")
     batch_size: int = Field(128, ge=2, description="images in a step")
-    flip: float | Auto = Field(
-        "auto", ge=0, le=1, description="share of mirrored crops; auto: as in the encoder's training views"
+    flip: Annotated[float, Field(ge=0, le=1)] | Auto = Field(
+        "auto", description="share of mirrored crops; auto: as in the encoder's training views"
     )
 
 
@@ -158,7 +170,9 @@ class EvaluateSettings(Settings):
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )
     batch_size: int = Field(256, ge=1, description="images encoded at once")
-    workers: int | Auto = Field("auto", ge=0, description="processes that decode image files")
+    workers: Annotated[int, Field(ge=0)] | Auto = Field(
+        "auto", description="processes that decode image files"
+    )
     accelerator: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="cpu, cuda, or whichever there is"
     )
@@ -182,25 +196,19 @@ def make(kind: type[S], values: Mapping[str, Any]) -> S:
 
 def problems(kind: type[Settings], error: ValidationError) -> list[str]:
     """What is wrong, one line for each setting."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
     for item in error.errors():
         name = str(item["loc"][0])
         if item["type"] == "extra_forbidden":
-            found[name] = [f"there is no setting {name!r}; {nearest(name, list(kind.model_fields))}"]
+            found[name] = f"there is no setting {name!r}; {nearest(name, list(kind.model_fields))}"
         elif item["type"] == "missing":
-            found[name] = [f"{name} is missing: {kind.model_fields[name].description}"]
+            found[name] = f"{name} is missing: {kind.model_fields[name].description}"
+        elif item["type"] == "literal_error" and name in found:
+            pass  # of a value that may also be 'auto': the other alternative has been told
         else:
             reason = item["msg"].replace("Input should be", "must be", 1)
-            found.setdefault(name, []).append(reason)
-            # A value that may also be 'auto' fails twice, once for each alternative: one line tells both.
-            found[name] = sorted(found[name], key=lambda text: "'auto'" in text)
-    given = {str(item["loc"][0]): item["input"] for item in error.errors()}
-    return [
-        texts[0]
-        if texts[0].startswith(("there is no setting", f"{name} is missing"))
-        else f"{name} {' or '.join(texts)} (got {given[name]!r})"
-        for name, texts in found.items()
-    ]
+            found[name] = f"{name} {reason} (got {item['input']!r})"
+    return list(found.values())
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""The functions with the commands' names: what ``cacr pretrain`` does, from Python."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from cacr.bar import bar
+from cacr.evaluation import Result, embed_source, evaluate_run
+from cacr.reporting import write_report
+from cacr.training import Outcome, is_first_process
+from cacr.training import pretrain as train_encoder
+
+AnyPath = str | PathLike[str]
+
+
+def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False, **settings: Any) -> Outcome:
+    """Pretrain an encoder and write its report.
+
+    Args:
+        out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
+        data: a folder of images, or the name of a data set.
+        resume: continue the run in ``out``.
+        settings: every other setting by its name in :class:`cacr.config.PretrainSettings`, and options of the
+            objective (``t_neg``) and of the views (``grey``).
+    """
+    values = settings if data is None else {"data": str(data), **settings}
+    outcome = train_encoder(values, Path(out), resume=resume)
+    if is_first_process():
+        write_report(Path(out))
+    return outcome
+
+
+def evaluate(
+    *, run: AnyPath, data: AnyPath, protocols: Sequence[str] = ("knn", "linear"), **settings: Any
+) -> list[Result]:
+    """Measure the encoder of a run; results are stored in its folder and shown in its report.
+
+    Args:
+        run: a run folder, or a ``.safetensors`` file of an encoder.
+        data: labelled images that classifiers learn from.
+        protocols: what to measure.
+        settings: every other setting by its name in :class:`cacr.config.EvaluateSettings`, and those of the
+            protocols (``k``, ``labels_per_class``).
+    """
+    values = {"data": str(data), "protocols": tuple(protocols), **settings}
+    with bar("evaluating") as progress:
+        results = evaluate_run(Path(run), values, progress=progress)
+    if (Path(run) / "config.yaml").exists():
+        write_report(Path(run))
+    return results
+
+
+def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> int:
+    """Write the features of all images to a ``.npz`` or ``.parquet`` file; returns the number of images."""
+    with bar("encoding") as progress:
+        return embed_source(Path(run), str(data), Path(out), progress=progress, **settings)

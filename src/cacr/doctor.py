@@ -1,0 +1,196 @@
+"""What this machine can do, and what is wrong with a run or with data."""
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+import cacr
+from cacr.config import PretrainSettings
+from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, open_source, prepare
+from cacr.errors import UserError
+from cacr.randomness import generator
+from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.precision import cpu_flags, has_fast_bf16
+from cacr.training.pretrain import build_method
+from cacr.training.resolve import resolve
+from cacr.training.run_folder import RunFolder
+from cacr.views import PRESETS, Views
+
+BATCH, VIEWS = 64, 2
+MEASURE_SECONDS = 2.0
+
+
+def examine(target: str | None, *, root: Path) -> Iterator[str]:
+    """Lines of a diagnosis: of this machine, and of a run folder or of data where one is named."""
+    yield from describe_machine()
+    if target is None:
+        yield from measure_speed(_noise())
+    elif RunFolder(Path(target)).config.exists():
+        yield from examine_run(RunFolder(Path(target)))
+    else:
+        source = open_source(target, root=root)
+        yield from describe_data(inspect_source(source))
+        yield from measure_speed(prepare(source, max_unreadable=1.0).source)
+
+
+def describe_machine() -> Iterator[str]:
+    """Versions, devices and number formats."""
+    import timm
+    import torchvision
+
+    yield f"cacr {cacr.__version__}, Python {platform.python_version()}, {platform.platform()}"
+    yield f"torch {torch.__version__}, torchvision {torchvision.__version__}, timm {timm.__version__}"
+    cpu = torch.device("cpu")
+    kind = torch.backends.cpu.get_cpu_capability()
+    amx = ", AMX" if "amx_bf16" in cpu_flags() else ""
+    yield f"CPU: {os.cpu_count()} cores, {torch.get_num_threads()} threads, {kind}{amx}; bf16 {_fast(cpu)}"
+    for number in range(torch.cuda.device_count()):
+        device = torch.device("cuda", number)
+        memory = torch.cuda.get_device_properties(device).total_memory / 1e9
+        yield f"GPU {number}: {torch.cuda.get_device_name(device)}, {memory:.0f} GB; bf16 {_fast(device)}"
+    if not torch.cuda.is_available():
+        yield "GPU: none; small images and a narrow encoder (--width 0.25) train well on a CPU"
+
+
+def _fast(device: torch.device) -> str:
+    return "in hardware" if has_fast_bf16(device) else "not in hardware (float32 is used)"
+
+
+def _noise() -> Source:
+    pixels = torch.randint(256, (512, 3, 32, 32), dtype=torch.uint8, generator=generator(0))
+    return ArraySource("noise of 32 px", pixels)
+
+
+def measure_speed(source: Source) -> Iterator[str]:
+    """How fast images are loaded, views made and an encoder trained, and which of these holds up the rest."""
+    batch = min(BATCH, len(source))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    asked = PretrainSettings(data=source.name, views=VIEWS, batch_size=batch, epochs=1)
+    settings = resolve(asked, source, world_size=1, device=device)
+    if settings.encoder == "small_alexnet":
+        settings = settings.model_copy(update={"width": 0.25})
+    assert isinstance(settings.image_size, int) and isinstance(settings.workers, int)
+    preset = PRESETS[settings.preset].resized(settings.image_size)
+    views = Views(preset.for_views(VIEWS), preset.mean, preset.std, device=device)
+    raw = isinstance(source, ArraySource)
+    loader = Loader(
+        source,
+        batch_size=batch,
+        seed=0,
+        workers=settings.workers,
+        crop=None if raw else views.crop,
+        max_unreadable=1.0,
+    )
+    batches = _endless(loader)
+    images = next(batches)
+    make = (lambda: views(images[0], generator(0))) if raw else (lambda: views.colour(images, generator(0)))
+    method = build_method(settings).to(device).to(memory_format=torch.channels_last)
+    made = make()
+
+    def step() -> None:
+        method(made)["loss"].backward()
+        method.zero_grad()
+
+    rates = {
+        "loading" if raw else f"decoding and cropping ({settings.workers} workers)": _rate(
+            lambda: next(batches)
+        ),
+        "colours and views on the device" if not raw else "views on the device": _rate(make),
+        f"training {settings.encoder}{'' if settings.width == 1 else ' (width 0.25)'}": _rate(step),
+    }
+    yield f"speed on {source.name}, {settings.image_size} px, {VIEWS} views an image, in images/s:"
+    for name, rate in rates.items():
+        yield f"  {name}: {rate * batch:,.0f}"
+    slowest = min(rates, key=lambda name: rates[name])
+    yield f"bottleneck: {slowest}" + ("" if slowest.startswith("training") else _advice(slowest))
+
+
+def _advice(slowest: str) -> str:
+    if slowest.startswith("decoding"):
+        return "; try more --set workers=N, or store the images smaller"
+    return "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
+
+
+def _endless(loader: Loader) -> Iterator[list[torch.Tensor]]:
+    epoch = 0
+    while True:
+        for batch in loader.epoch(epoch):
+            yield batch.images
+        epoch += 1
+
+
+def _rate(work: Callable[[], object]) -> float:
+    """Calls a second."""
+    work()
+    count, started = 0, time.perf_counter()
+    while (seconds := time.perf_counter() - started) < MEASURE_SECONDS:
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        count += 1
+    return count / seconds
+
+
+def describe_data(found: Inspection) -> Iterator[str]:
+    """What an inspection found, in lines."""
+    yield f"data {found.name}: {found.count:,} images, {found.examined:,} looked at"
+    if found.sizes:
+        small, middle, large = (f"{width} x {height}" for width, height in found.sizes)
+        yield f"sizes: smallest {small}, median {middle}, largest {large}"
+    if found.formats:
+        yield "formats: " + ", ".join(f"{name} {count:,}" for name, count in found.formats.items())
+    if found.classes:
+        counts = found.classes.values()
+        yield f"classes: {len(counts)}, with {min(counts):,} to {max(counts):,} images"
+    else:
+        yield "classes: none (labels are not needed for pretraining)"
+    for problem in found.unreadable[:10]:
+        yield f"unreadable: {problem}"
+    if len(found.unreadable) > 10:
+        yield f"unreadable: {len(found.unreadable) - 10:,} more"
+    for group in found.duplicates[:10]:
+        yield f"the same image: {', '.join(group[:4])}"
+    for warning in found.warnings:
+        yield f"warning: {warning}"
+    if not (found.unreadable or found.duplicates or found.warnings):
+        yield "nothing looks wrong"
+
+
+def examine_run(run: RunFolder) -> Iterator[str]:
+    """Whether the files of a run are whole and its figures are finite."""
+    settings = run.read_settings()
+    yield f"run {run.path}: {settings.objective} on {settings.data}, {settings.epochs} epochs"
+    wrong = 0
+    found = list_checkpoints(run.checkpoints)
+    for step, path in found:
+        try:
+            load_checkpoint(path)
+            yield f"checkpoint of step {step}: whole"
+        except UserError as error:
+            wrong += 1
+            yield f"wrong: {error}; --resume falls back to the one before"
+    rows = run.read_metrics()
+    infinite = [row["step"] for row in rows if not math.isfinite(row.get("loss", 0.0))]
+    if infinite:
+        wrong += 1
+        yield f"wrong: the loss is not finite at step {infinite[0]}: try a lower --lr or --set clip_grad=1"
+    waits = [row["data_wait"] for row in rows if "data_wait" in row]
+    if waits and sum(waits) / len(waits) > 0.2:
+        wrong += 1
+        share = sum(waits) / len(waits)
+        yield f"wrong: {share:.0%} of the time was spent waiting for data: try more --set workers=N"
+    if not found:
+        wrong += 1
+        yield "wrong: no checkpoint has been written yet; --resume starts from the beginning"
+    if rows:
+        yield f"last figures, step {rows[-1]['step']}: loss {rows[-1]['loss']:.4f}"
+    if not (run.path / "encoder.safetensors").exists():
+        wrong += 1
+        yield f"wrong: there is no encoder yet; continue with: cacr pretrain --out {run.path} --resume"
+    if not wrong:
+        yield "nothing looks wrong"

@@ -1,0 +1,37 @@
+"""The contact sheet: what an encoder will see."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cacr.data import open_source, prepare
+from cacr.randomness import generator, mixed_seed
+from cacr.training.resolve import usual_preset, usual_size
+from cacr.views import PRESETS, contact_sheet
+
+
+def draw_sheet(
+    data: str,
+    out: Path,
+    *,
+    preset: str | None = None,
+    views: int = 5,
+    images: int = 8,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    data_root: Path = Path("data"),
+    download: bool = False,
+) -> None:
+    """Draw views of a few images of ``data`` into the picture ``out``, a row for each image."""
+    source = prepare(open_source(data, root=Path(data_root), download=download)).source
+    size = usual_size(source)
+    chosen = PRESETS[preset or usual_preset(data, size)]
+    if preset is None:
+        chosen = chosen.resized(size)
+    chosen = chosen.with_options(**(options or {}))
+    rng = np.random.default_rng(mixed_seed(seed))
+    numbers = rng.choice(len(source), size=min(images, len(source)), replace=False)
+    originals = [source.read(int(number)) for number in numbers]
+    contact_sheet(originals, chosen, views=views, generator=generator(seed)).save(out)
