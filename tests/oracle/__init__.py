@@ -1,0 +1,1 @@
+"""Slow, literal NumPy versions of every equation. They share no code with the package."""
