@@ -45,9 +45,9 @@ def coloured(images: Tensor, colours: Colours, chunk: int = 1000) -> Tensor:
     plan, workspace = ColourPlan(colours, cpu), Workspace(cpu)
     out = torch.empty(images.shape)
     for first in range(0, len(images), chunk):
-        items = plan.order(first, min(first + chunk, len(images)))
+        items = plan.order[first : first + chunk]
         planes = (images[items].float() / 255).transpose(0, 1).contiguous()
-        plan.apply(planes, items, workspace)
+        plan.apply(planes, first, workspace)
         out[items] = planes.transpose(0, 1)
     return out
 

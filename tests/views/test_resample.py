@@ -4,11 +4,12 @@ import pytest
 import torch
 import torchvision.transforms.functional as tv
 from tests.views.images import photos
+from torch import Tensor
 from torchvision.transforms import InterpolationMode
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.draws import Crops, draw_crops
-from cacr.views.resample import crop_resize
+from cacr.views.resample import Resampler
 from cacr.views.workspace import Workspace
 
 CPU = torch.device("cpu")
@@ -22,13 +23,18 @@ def crops_of(boxes: list[tuple[int, int, int, int]], flip: list[bool]) -> Crops:
     return Crops(start, extent, start, start + extent, torch.tensor(flip))
 
 
+def resampled(images: Tensor, crops: Crops, size: int, interpolation: str, first: int = 0) -> Tensor:
+    resample = Resampler(crops, *images.shape[2:], size, interpolation, CPU)
+    return resample(images[first:], first, Workspace(CPU))
+
+
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [7, 32, 64])
 def test_equals_torchvision_on_float_tensors(interpolation: str, size: int) -> None:
     # away from black and white, where Pillow clips what the cubic filter overshoots and float tensors do not
     images = photos(len(BOXES), 40, 52) // 3 + 85
     flip = [True, False, True, False, True, True]
-    planes = crop_resize(images, crops_of(BOXES, flip), size, interpolation, Workspace(CPU))
+    planes = resampled(images, crops_of(BOXES, flip), size, interpolation)
     mode = InterpolationMode(interpolation)
     for i, (box, flipped) in enumerate(zip(BOXES, flip, strict=True)):
         expected = tv.resized_crop(images[i].float() / 255, *box, [size, size], mode, antialias=True)
@@ -39,7 +45,7 @@ def test_equals_torchvision_on_float_tensors(interpolation: str, size: int) -> N
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_equals_torchvision_on_pil_images_within_rounding(interpolation: str) -> None:
     images = photos(len(BOXES), 40, 52)
-    planes = crop_resize(images, crops_of(BOXES, [False] * len(BOXES)), 32, interpolation, Workspace(CPU))
+    planes = resampled(images, crops_of(BOXES, [False] * len(BOXES)), 32, interpolation)
     mode = InterpolationMode(interpolation)
     for i, box in enumerate(BOXES):
         pil = tv.resized_crop(tv.to_pil_image(images[i]), *box, [32, 32], mode)
@@ -53,7 +59,7 @@ def test_centre_crop_equals_resize_then_centre_crop(height: int, width: int, siz
     images = photos(2, height, width)
     view = Augmentation(size, scale=None, resize=resize, flip=0.0)
     crops = draw_crops([view], 2, height, width, torch.Generator())
-    planes = crop_resize(images, crops, size, "bilinear", Workspace(CPU))
+    planes = resampled(images, crops, size, "bilinear")
     for i in range(2):
         resized = tv.resize(images[i].float() / 255, [resize], antialias=True)
         expected = tv.center_crop(resized, [size, size])

@@ -69,17 +69,23 @@ def adjust_hue(planes: Tensor, turns: Tensor, scratch: Tensor) -> None:
     torch.add(red, green, out=hue).sub_(blue).sub_(smallest).div_(other).add_(1 / 6)
     hue.copysign_(torch.sub(red, green, out=other))
     # in turns, and positive before the fraction is taken
-    hue.add_(turns + (4 / 6 + 1)).frac_().mul_(6)
-    low = torch.sub(smallest, chroma, out=red)
-    high = smallest.add_(chroma, alpha=2)
-    low.addcmul_(chroma, torch.sub(hue, 3, out=other).abs_().clamp_(1, 2))
-    torch.addcmul(high, chroma, torch.sub(hue, 2, out=other).abs_().clamp_(1, 2), value=-1, out=green)
-    torch.addcmul(high, chroma, torch.sub(hue, 4, out=other).abs_().clamp_(1, 2), value=-1, out=blue)
+    hue.add_(turns + (4 / 6 + 1)).frac_()
+    torch.sub(smallest, chroma, out=red)
+    torch.add(smallest, chroma, alpha=2, out=green)
+    blue.copy_(green)
+    for channel, opposite, sign in ((red, 3 / 6, 6), (green, 2 / 6, -6), (blue, 4 / 6, -6)):
+        channel.addcmul_(chroma, torch.sub(hue, opposite, out=other).abs_().clamp_(1 / 6, 2 / 6), value=sign)
 
 
 def to_grey(planes: Tensor, scratch: Tensor) -> None:
     """Greyscale, x <- L(x), the luma, in all three channels."""
     planes.copy_(luma(planes, scratch[0]))
+
+
+def mix_grey(planes: Tensor, kept: Tensor, scratch: Tensor) -> None:
+    """Greyscale for the items whose ``kept`` (items, 1) is 0, nothing for those whose is 1."""
+    grey = luma(planes, scratch[0]).mul_(1 - kept)
+    torch.addcmul(grey, planes, kept, out=planes)
 
 
 def solarise(planes: Tensor, threshold: Tensor) -> None:

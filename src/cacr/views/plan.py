@@ -1,113 +1,132 @@
 """From drawn colours to steps on chunks of planes."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from cacr.views.blur import blur, half_kernels
-from cacr.views.colour import ADJUST, adjust_hue, blend, solarise, to_grey
+from cacr.views.colour import ADJUST, adjust_hue, blend, mix_grey, solarise, to_grey
 from cacr.views.draws import CONTRAST, HUE, SATURATION, Colours
 from cacr.views.workspace import Workspace
 
-_NO_HUE, _NO_JITTER = 4, 5
+# Groups of items in the order of a plan: blends but no hue step; the hue step after 3, 2, 1 and 0 blends; no
+# jitter.
+_NO_HUE, _HUE_LAST, _HUE_FIRST, _NO_JITTER = 0, 1, 4, 5
+_SLOTS = 6  # three blends before the hue and three after it, of which an item takes part in three
 
 
 class ColourPlan:
     """What happens to the colours of all items, worked out once, carried out chunk by chunk.
 
     Colour jitter has its four parts in an order of its own for each item. Three of them are one operation
-    with different coefficients (`blend`); only the hue is another. A chunk is therefore sorted by how many
-    blends come before the hue, and every step works on a slice: no loop over images, no gathering.
+    with different coefficients (`blend`), so all that is left of the order is how many blends come before the
+    hue. The plan begins with the items that have most of them, and every step then works on a slice: one hue
+    step for all, no loop over images, no gathering.
 
     Args:
         colours: For all items, on the CPU.
         device: Of the planes.
+
+    Attributes:
+        order: (items,) item numbers in the order in which `apply` wants their planes, on the CPU.
     """
 
     def __init__(self, colours: Colours, device: torch.device) -> None:
-        place = (colours.order == HUE).int().argmax(dim=1)
-        place = torch.where(colours.factor[:, HUE] == 0, _NO_HUE, place)
-        place = torch.where(colours.jittered, place, _NO_JITTER)
         steps = colours.order[colours.order != HUE].view(-1, 3)
+        no_hue = colours.factor[:, HUE] == 0
+        before = torch.where(no_hue, 3, (colours.order == HUE).int().argmax(dim=1))
+        group = torch.where(no_hue, _NO_HUE, _HUE_FIRST - before)
+        group = torch.where(colours.jittered, group, _NO_JITTER)
+        # items with the same steps become neighbours, too: a step that is alone is faster than a blend
+        self.order = (group * 27 + steps @ torch.tensor([9, 3, 1])).argsort(stable=True)
+
+        self._colours = colours = colours.take(self.order)
+        steps, before, group = steps[self.order], before[self.order], group[self.order]
+        starts = torch.searchsorted(group, torch.arange(_NO_JITTER + 1)).tolist()
+        self._with_hue = starts[_HUE_LAST], starts[_NO_JITTER]
+        self._parts = [(0, starts[slot + 2]) for slot in range(3)]
+        self._parts += [(starts[slot - 1], starts[_NO_JITTER]) for slot in range(3, _SLOTS)]
+
         own = colours.factor.gather(1, steps)
-        grey, mean = (1 - own) * (steps == SATURATION), (1 - own) * (steps == CONTRAST)
-        numbers = torch.cat([own, grey, mean, colours.factor[:, HUE:]], dim=1).T
-        self._numbers = numbers.float().contiguous().to(device, non_blocking=True)
-        self._place: list[int] = place.tolist()
-        self._steps: list[list[int]] = steps.tolist()
+        rest = 1 - own
+        slot = 3 - before[:, None] + torch.arange(3)
+        in_slots = [
+            values.new_zeros(len(values), _SLOTS).scatter_(1, slot, values).T
+            for values in (own, rest * (steps == SATURATION), rest * (steps == CONTRAST), steps)
+        ]
+        self._kinds: list[list[int]] = in_slots.pop().tolist()
+        numbers = torch.cat([*in_slots, colours.factor[:, HUE:].T, 1 - colours.grey[None].double()])
+        columns = numbers.float().to(device, non_blocking=True).unsqueeze(2).unbind()
+        self._own, self._share, self._mean = columns[0:6], columns[6:12], columns[12:18]
+        self._turns, self._kept = columns[18:]
         self._grey: list[bool] = colours.grey.tolist()
         self._blurred: list[bool] = (colours.sigma > 0).tolist()
         self._solarised: list[bool] = (colours.threshold < math.inf).tolist()
-        self._colours = colours
 
-    def order(self, first: int, last: int) -> list[int]:
-        """The items from ``first`` to before ``last`` in the order in which `apply` wants their planes."""
-        return sorted(range(first, last), key=lambda item: (self._place[item], self._steps[item]))
-
-    def apply(self, planes: Tensor, items: Sequence[int], workspace: Workspace) -> None:
+    def apply(self, planes: Tensor, first: int, workspace: Workspace) -> None:
         """Colour jitter, greyscale, blur and solarising, in place.
 
         Args:
-            planes: (3, items, size, size) in [0, 1].
-            items: Which items they are, as `order` gives them.
+            planes: (3, items, size, size) in [0, 1], of consecutive items of `order`.
+            first: Where in `order` they begin.
             workspace: For temporary planes.
         """
         flat = planes.flatten(2)
-        scratch = workspace("scratch", 4, *flat.shape[1:])
-        self._jitter(flat, items, scratch)
-
-        def grey_some(chosen: Tensor, _: Tensor) -> None:
-            to_grey(chosen, scratch[:, : chosen.shape[1]])
-
-        def blur_some(chosen: Tensor, numbers: Tensor) -> None:
-            half = half_kernels(self._colours.sigma[numbers], self._colours.radius[numbers])
-            chosen.copy_(blur(chosen, half.to(chosen.device)))
-
-        def solarise_some(chosen: Tensor, numbers: Tensor) -> None:
-            solarise(chosen, self._colours.threshold[numbers, None].float().to(chosen.device))
-
-        _on_some(flat, items, self._grey, grey_some)
-        _on_some(planes, items, self._blurred, blur_some)
-        _on_some(flat, items, self._solarised, solarise_some)
-
-    def _jitter(self, planes: Tensor, items: Sequence[int], scratch: Tensor) -> None:
-        places = [self._place[item] for item in items]
-        # where the items begin whose hue comes after 0, 1, 2, 3 blends, never, and those without jitter
-        starts = [bisect_left(places, place) for place in range(_NO_JITTER + 1)]
-        jittered = starts[_NO_JITTER]
-        if not jittered:
-            return
-        numbers = self._numbers[:, torch.tensor(items[:jittered]).to(planes.device), None]
-        own, grey, mean, turns = numbers[0:3], numbers[3:6], numbers[6:9], numbers[9]
-        for step in range(4):
-            part = slice(starts[step], starts[step + 1])
-            if part.start < part.stop:
-                adjust_hue(planes[:, part], turns[part], scratch[:, part])
-            if step == 3:
-                break
-            kinds = {self._steps[item][step] for item in items[:jittered]}
-            chosen, memory = planes[:, :jittered], scratch[:, :jittered]
-            if len(kinds) == 1:
-                ADJUST[kinds.pop()](chosen, own[step], memory)
+        last = first + flat.shape[1]
+        for slot in range(_SLOTS):
+            if slot == 3:
+                self._adjust_hue(flat, first, last, workspace)
+            self._blend(flat, first, last, slot, workspace)
+        grey = self._grey[first:last]
+        if any(grey):
+            scratch = workspace("scratch", 1, *flat.shape[1:])
+            if all(grey):
+                to_grey(flat, scratch)
             else:
-                blend(chosen, own[step], grey[step], mean[step], memory)
+                mix_grey(flat, self._kept[first:last], scratch)
+        _on_some(planes, self._blurred[first:last], first, self._blur)
+        _on_some(flat, self._solarised[first:last], first, self._solarise)
+
+    def _blend(self, planes: Tensor, first: int, last: int, slot: int, workspace: Workspace) -> None:
+        begin, end = max(first, self._parts[slot][0]), min(last, self._parts[slot][1])
+        if begin >= end:
+            return
+        part = planes[:, begin - first : end - first]
+        scratch = workspace("scratch", 1, *part.shape[1:])
+        kinds = set(self._kinds[slot][begin:end])
+        own = self._own[slot][begin:end]
+        if len(kinds) == 1:
+            ADJUST[kinds.pop()](part, own, scratch)
+        else:
+            blend(part, own, self._share[slot][begin:end], self._mean[slot][begin:end], scratch)
+
+    def _adjust_hue(self, planes: Tensor, first: int, last: int, workspace: Workspace) -> None:
+        begin, end = max(first, self._with_hue[0]), min(last, self._with_hue[1])
+        if begin < end:
+            part = planes[:, begin - first : end - first]
+            adjust_hue(part, self._turns[begin:end], workspace("scratch", 4, *part.shape[1:]))
+
+    def _blur(self, planes: Tensor, numbers: Tensor) -> None:
+        half = half_kernels(self._colours.sigma[numbers], self._colours.radius[numbers])
+        planes.copy_(blur(planes, half.to(planes.device)))
+
+    def _solarise(self, planes: Tensor, numbers: Tensor) -> None:
+        solarise(planes, self._colours.threshold[numbers, None].float().to(planes.device))
 
 
 def _on_some(
-    planes: Tensor, items: Sequence[int], flags: Sequence[bool], change: Callable[[Tensor, Tensor], None]
+    planes: Tensor, flags: Sequence[bool], first: int, change: Callable[[Tensor, Tensor], None]
 ) -> None:
-    """Change those planes, in place, whose item is flagged; ``change`` gets them and their items' numbers."""
-    chosen = [place for place, item in enumerate(items) if flags[item]]
-    if not chosen:
+    """Change in place the planes that are flagged; ``change`` gets them and their numbers, from ``first``."""
+    if not any(flags):
         return
-    numbers = torch.tensor([items[place] for place in chosen])
-    if len(chosen) == len(items):
-        change(planes, numbers)
+    chosen = torch.tensor(flags).nonzero().squeeze(1)
+    if all(flags):
+        change(planes, chosen + first)
         return
-    index = torch.tensor(chosen).to(planes.device)
+    index = chosen.to(planes.device)
     part = planes.index_select(1, index)
-    change(part, numbers)
+    change(part, chosen + first)
     planes.index_copy_(1, index, part)

@@ -1,6 +1,6 @@
 """Many views of a batch of images."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import torch
@@ -9,15 +9,13 @@ from torch import Tensor
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.cut import cut_out, shortest_side
-from cacr.views.draws import Crops, draw_colours, draw_crops
+from cacr.views.draws import draw_colours, draw_crops
 from cacr.views.plan import ColourPlan
-from cacr.views.resample import crop_resize
+from cacr.views.resample import Resampler
 from cacr.views.workspace import Workspace
 
-Run = tuple[Augmentation, ...]
-
 # Pixels worked on at a time: what a core's own cache holds, or enough to keep a GPU busy.
-_CHUNK_CPU, _CHUNK_GPU = 65_536, 16_777_216
+_CHUNK_CPU, _CHUNK_GPU = 98_304, 16_777_216
 
 
 class Views:
@@ -90,12 +88,14 @@ class Views:
         made = []
         for run in self.runs:
             crops = draw_crops(run, count, height, width, generator)
-
-            def cut(items: Tensor, workspace: Workspace, run: Run = run, crops: Crops = crops) -> Tensor:
-                chosen = images.index_select(0, (items % count).to(images.device))
-                return crop_resize(chosen, crops.take(items), run[0].size, run[0].interpolation, workspace)
-
-            made.append(self._make(run, count, cut, images.device, generator))
+            plan = ColourPlan(draw_colours(run, count, generator), images.device)
+            size, filter = run[0].size, run[0].interpolation
+            resample = Resampler(crops.take(plan.order), height, width, size, filter, images.device)
+            views, workspace = self._empty(len(run), count, size, images.device), Workspace(images.device)
+            for first, items in self._chunks(plan, size, images.device):
+                planes = resample(images.index_select(0, items % count), first, workspace)
+                self._finish(planes, plan, first, items, workspace, views)
+            made.append(views)
         return made
 
     def colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
@@ -109,41 +109,41 @@ class Views:
             As calling the object does.
         """
         made = []
-        for run, uncoloured in zip(self.runs, crops, strict=True):
-            uncoloured = uncoloured.to(self.device or uncoloured.device, non_blocking=True)
-            _, count, _, size, _ = uncoloured.shape
-            flat = uncoloured.flatten(0, 1)
-
-            def cut(items: Tensor, workspace: Workspace, flat: Tensor = flat, size: int = size) -> Tensor:
-                chosen = flat.index_select(0, items.to(flat.device)).transpose(0, 1)
-                return workspace("planes", 3, len(items), size, size).copy_(chosen).div_(255)
-
-            made.append(self._make(run, count, cut, uncoloured.device, generator))
+        for run, cut in zip(self.runs, crops, strict=True):
+            cut = cut.to(self.device or cut.device, non_blocking=True)
+            count, size = cut.shape[1], run[0].size
+            plan = ColourPlan(draw_colours(run, count, generator), cut.device)
+            views, workspace = self._empty(len(run), count, size, cut.device), Workspace(cut.device)
+            for first, items in self._chunks(plan, size, cut.device):
+                chosen = cut.flatten(0, 1).index_select(0, items).transpose(0, 1)
+                planes = workspace("planes", *chosen.shape).copy_(chosen).div_(255)
+                self._finish(planes, plan, first, items, workspace, views)
+            made.append(views)
         return made
 
-    def _make(
-        self,
-        run: Run,
-        images: int,
-        cut: Callable[[Tensor, Workspace], Tensor],
-        device: torch.device,
-        generator: torch.Generator,
-    ) -> Tensor:
-        """Colours and normalises, chunk by chunk, the planes (3, items, size, size) that ``cut`` makes."""
-        size, total = run[0].size, len(run) * images
-        views = torch.empty(len(run), images, size, size, 3, dtype=self.dtype, device=device)
-        places = views.flatten(0, 1)
-        plan = ColourPlan(draw_colours(run, images, generator), device)
-        workspace = Workspace(device)
-        chunk = max(1, (_CHUNK_CPU if device.type == "cpu" else _CHUNK_GPU) // size**2)
-        for first in range(0, total, chunk):
-            items = plan.order(first, min(first + chunk, total))
-            index = torch.tensor(items)
-            planes = cut(index, workspace)
-            plan.apply(planes, items, workspace)
-            for plane, mean, std in zip(planes, self.mean, self.std, strict=True):
-                plane.mul_(1 / std).sub_(mean / std)
-            if len(items) > 1:
-                planes = planes.index_select(1, index.argsort().to(device))
-            places[first : first + len(items)] = planes.to(self.dtype).permute(1, 2, 3, 0)
-        return views.permute(0, 1, 4, 2, 3)
+    def _empty(self, views: int, images: int, size: int, device: torch.device) -> Tensor:
+        made = torch.empty(views, images, size, size, 3, dtype=self.dtype, device=device)
+        return made.permute(0, 1, 4, 2, 3)
+
+    @staticmethod
+    def _chunks(plan: ColourPlan, size: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
+        """Parts of the plan's order: where each begins, and its items' numbers on the device."""
+        pixels = _CHUNK_CPU * torch.get_num_threads() if device.type == "cpu" else _CHUNK_GPU
+        chunk = max(1, pixels // size**2)
+        order = plan.order.to(device, non_blocking=True)
+        return ((first, order[first : first + chunk]) for first in range(0, len(order), chunk))
+
+    def _finish(
+        self, planes: Tensor, plan: ColourPlan, first: int, items: Tensor, workspace: Workspace, views: Tensor
+    ) -> None:
+        """Colours and normalises planes (3, items, size, size) and puts them in their places in ``views``."""
+        plan.apply(planes, first, workspace)
+        for plane, mean, std in zip(planes.unbind(), self.mean, self.std, strict=True):
+            plane.mul_(1 / std).sub_(mean / std)
+        places = views.permute(0, 1, 3, 4, 2).flatten(0, 1)
+        images = planes.to(self.dtype).permute(1, 2, 3, 0)
+        if len(items) == 1:
+            places[int(items) : int(items) + 1] = images
+        else:
+            # in order first: an indexed copy of planes reads them value by value
+            places.index_copy_(0, items, workspace("images", *images.shape, dtype=self.dtype).copy_(images))

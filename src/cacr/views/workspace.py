@@ -17,10 +17,10 @@ class Workspace:
         self.device = device
         self._buffers: dict[str, Tensor] = {}
 
-    def __call__(self, name: str, *shape: int) -> Tensor:
-        """Float32 of the given shape with arbitrary contents; valid until the name is asked for again."""
+    def __call__(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A buffer of the given shape with arbitrary contents; valid until the name is asked for again."""
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:
-            buffer = self._buffers[name] = torch.empty(size, device=self.device)
+            buffer = self._buffers[name] = torch.empty(size, dtype=dtype, device=self.device)
         return buffer[:size].view(shape)
