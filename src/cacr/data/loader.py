@@ -9,7 +9,7 @@ import torch
 from cacr.data.batch import Batch
 from cacr.data.decoder import Crop, Decoder, Work
 from cacr.data.errors import Problem, too_many_unreadable
-from cacr.data.order import buffer_rng, count_batches, epoch_order, share
+from cacr.data.order import Plan, buffer_rng
 from cacr.data.source import ArraySource, Source
 from cacr.data.stream import StreamSource, read_ahead, shuffled
 from cacr.data.workers import BATCHES_AHEAD, Workers
@@ -76,14 +76,10 @@ class Loader:
         if crop is None and not isinstance(source, ArraySource):
             raise ValueError("images of different sizes need a crop")
         self.source = source
-        self.batch_size = batch_size
-        self.seed = seed
-        self.rank = rank
-        self.world_size = world_size
-        self.shuffle = shuffle
         self.max_unreadable = max_unreadable
         self.pin_memory = pin_memory
-        self.batches_per_epoch = count_batches(len(source), batch_size, world_size, keep_all=not shuffle)
+        self._plan = Plan(len(source), batch_size, seed, rank, world_size, shuffle)
+        self.batches_per_epoch = len(self._plan)
         self.unreadable: dict[int, Problem] = {}
         self._workers: Workers | None = None
         if crop is not None and not isinstance(source, ArraySource):
@@ -96,13 +92,12 @@ class Loader:
         Raises:
             UserError: too many images cannot be read, or a worker failed; the message names the file.
         """
-        if isinstance(self.source, ArraySource):
-            return self._index(self.source, self._choose(epoch, start))
-        assert self._workers is not None
+        if self._workers is None:
+            return self._index(epoch, start)
         if isinstance(self.source, StreamSource):
-            work = read_ahead(self._stream(self.source, epoch, start), BATCHES_AHEAD)
+            work = read_ahead(_stream(self.source, self._plan, epoch, start), BATCHES_AHEAD)
         else:
-            work = self._choose(epoch, start)
+            work = _choose(self._plan, epoch, start)
         return self._decode(self._workers, work)
 
     def close(self) -> None:
@@ -110,45 +105,15 @@ class Loader:
         if self._workers is not None:
             self._workers.close()
 
-    def _choose(self, epoch: int, start: int) -> Iterator[Work]:
-        count = len(self.source)
-        order = epoch_order(count, self.seed, epoch) if self.shuffle else np.arange(count)
-        for number in range(start, self.batches_per_epoch):
-            batch = order[number * self.batch_size : (number + 1) * self.batch_size]
-            mine = batch[share(len(batch), self.rank, self.world_size)]
-            if len(mine):
-                yield Work(epoch, mine)
-
-    def _stream(self, source: StreamSource, epoch: int, start: int) -> Iterator[Work]:
-        """Each process reads one stretch of the shuffled shards, and shuffles again in a buffer.
-
-        A resumed epoch is read from its beginning, without decoding what has been seen.
-        """
-        sizes = [
-            min(self.batch_size, len(source) - n * self.batch_size) for n in range(self.batches_per_epoch)
-        ]
-        shares = [share(size, self.rank, self.world_size) for size in sizes]
-        order = np.arange(len(source.shards))
-        if self.shuffle:
-            order = epoch_order(len(order), self.seed, epoch)
-        images = source.stream(
-            order.tolist(), sum(part.start for part in shares), sum(part.stop for part in shares)
-        )
-        if self.shuffle:
-            images = shuffled(images, _SHUFFLE_BUFFER, buffer_rng(self.seed, epoch, self.rank))
-        for number, part in enumerate(shares):
-            raw = tuple(islice(images, part.stop - part.start))
-            if number >= start and raw:
-                yield Work(epoch, np.array([image.index for image in raw]), raw)
-
-    def _index(self, source: ArraySource, work: Iterator[Work]) -> Iterator[Batch]:
-        labels, captions = source.labels, source.captions
-        for item in work:
+    def _index(self, epoch: int, start: int) -> Iterator[Batch]:
+        assert isinstance(self.source, ArraySource)  # every other source has workers
+        labels, captions = self.source.labels, self.source.captions
+        for indices in self._plan.batches(epoch, start):
             batch = Batch(
-                images=[source.take(item.indices)],
-                index=torch.from_numpy(item.indices),
-                labels=None if labels is None else torch.from_numpy(labels[item.indices]),
-                captions=None if captions is None else tuple(captions[index] for index in item.indices),
+                images=[self.source.take(indices)],
+                index=torch.from_numpy(indices),
+                labels=None if labels is None else torch.from_numpy(labels[indices]),
+                captions=None if captions is None else tuple(captions[index] for index in indices),
             )
             yield batch.pin_memory() if self.pin_memory else batch
 
@@ -166,6 +131,30 @@ class Loader:
                 raise too_many_unreadable(
                     list(self.unreadable.values()), len(self.source), self.max_unreadable
                 )
+
+
+# These two are no methods: a generator that held the loader would keep its processes alive after an epoch
+# that was left half-way, until the garbage collector comes by.
+
+
+def _choose(plan: Plan, epoch: int, start: int) -> Iterator[Work]:
+    return (Work(epoch, indices) for indices in plan.batches(epoch, start))
+
+
+def _stream(source: StreamSource, plan: Plan, epoch: int, start: int) -> Iterator[Work]:
+    """Each process reads one stretch of the shuffled shards, and shuffles again in a buffer.
+
+    A resumed epoch is read from its beginning, without decoding what has been seen.
+    """
+    shares = plan.shares()
+    begin, end = sum(part.start for part in shares), sum(part.stop for part in shares)
+    images = source.stream(plan.order(len(source.shards), epoch).tolist(), begin, end)
+    if plan.shuffle:
+        images = shuffled(images, _SHUFFLE_BUFFER, buffer_rng(plan.seed, epoch, plan.rank))
+    for number, part in enumerate(shares):
+        raw = tuple(islice(images, part.stop - part.start))
+        if number >= start and raw:
+            yield Work(epoch, np.array([image.index for image in raw]), raw)
 
 
 def _check_batch_size(count: int, batch_size: int, world_size: int) -> None:

@@ -5,6 +5,9 @@ number) alone. So a run that is resumed in the middle of an epoch, with any numb
 what it would have seen.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -43,3 +46,37 @@ def count_batches(count: int, batch_size: int, world_size: int, keep_all: bool) 
     full, rest = divmod(count, batch_size)
     keep_rest = rest > 0 if keep_all else rest >= 2 * world_size
     return full + keep_rest
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How ``count`` images are made into batches and shared out; see ``Loader`` for the rules."""
+
+    count: int
+    batch_size: int
+    seed: int
+    rank: int
+    world_size: int
+    shuffle: bool
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return count_batches(self.count, self.batch_size, self.world_size, keep_all=not self.shuffle)
+
+    def order(self, count: int, epoch: int) -> Indices:
+        """The order in which ``count`` things are gone through in an epoch."""
+        return epoch_order(count, self.seed, epoch) if self.shuffle else np.arange(count)
+
+    def batches(self, epoch: int, start: int) -> Iterator[Indices]:
+        """The images of this process in each batch from number ``start`` on; empty shares are passed over."""
+        order = self.order(self.count, epoch)
+        for number in range(start, len(self)):
+            batch = order[number * self.batch_size : (number + 1) * self.batch_size]
+            mine = batch[share(len(batch), self.rank, self.world_size)]
+            if len(mine):
+                yield mine
+
+    def shares(self) -> list[slice]:
+        """The part of each batch that this process takes."""
+        sizes = (min(self.batch_size, self.count - n * self.batch_size) for n in range(len(self)))
+        return [share(size, self.rank, self.world_size) for size in sizes]
