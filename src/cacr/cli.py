@@ -221,6 +221,7 @@ def list_all() -> None:
 
     for table in listing():
         _print(table)
+        _print("")
 
 
 @app.command()

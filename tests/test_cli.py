@@ -1,0 +1,241 @@
+"""The commands as a user types them: what they print, what they leave, and how they refuse."""
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cacr import cli
+from tests.conftest import TINY, save_images
+
+Run = Callable[..., tuple[int, str]]
+SHORT = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Call the command line; returns exit code and what was printed, on one line."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["cacr", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capsys.readouterr()
+        code = caught.value.code
+        return (0 if code is None else int(code)), " ".join((captured.out + captured.err).split())
+
+    return call
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _refused(run: Run, arguments: Sequence[object], *parts: str) -> None:
+    code, text = run(*arguments)
+    assert code == 2, text
+    assert "Traceback" not in text
+    for part in parts:
+        assert part in text
+
+
+def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code, text = run("pretrain", classes, "--out", out, "--epochs", 1, *SHORT)
+    assert code == 0
+    for fact in ("40 images in 2 classes", "3 of each image", "7 for each query", "parameters", "memory", "time"):
+        assert fact in text, fact
+    assert {"config.yaml", "metrics.jsonl", "encoder.safetensors", "encoder.json", "report.html"} <= {
+        path.name for path in out.iterdir()
+    }
+    code, text = run("evaluate", out, "--data", classes, "--protocol", "knn,linear", "--set", "k=3")
+    assert code == 0 and "knn" in text and "linear" in text and "%" in text
+    stored = json.loads(next((out / "evaluation").glob("knn-*.json")).read_text())
+    assert stored["settings"]["k"] == 3
+    assert stored["training"]["images"] == 40 and stored["training"]["views"] == 3
+    page = (out / "report.html").read_text()
+    assert f"{100 * stored['score']:.1f} %" in page and "<svg" in page
+
+    code, text = run("embed", out, classes, "--out", tmp_path / "features.npz")
+    assert code == 0 and "40 images" in text
+    features = np.load(tmp_path / "features.npz", allow_pickle=False)
+    assert features["features"].shape[0] == 40 and np.isfinite(features["features"]).all()
+
+
+def test_a_folder_of_odd_images_trains_on_the_good_ones(run: Run, tmp_path: Path) -> None:
+    folder, out = tmp_path / "odd", tmp_path / "run"
+    good = save_images(folder / "deep" / "er", 20, size=60, suffix=".jpg")
+    Image.new("L", (50, 41), 90).save(folder / "grey.png")
+    Image.new("RGBA", (33, 70), (9, 200, 30, 90)).save(folder / "alpha.webp")
+    Image.new("CMYK", (64, 64), (9, 200, 30, 90)).save(folder / "cmyk.jpg")
+    (folder / "empty.jpg").write_bytes(b"")
+    (folder / "cut.jpg").write_bytes(good[0].read_bytes()[:400])
+    (folder / "notes.txt").write_text("not an image")
+    code, text = run("pretrain", folder, "--out", out, *SHORT, "--set", "max_steps=2", "--set", "workers=1")
+    assert code == 0
+    assert "23 images, no labels" in text and "2 unreadable images" in text
+    listed = (out / "unreadable.txt").read_text()
+    assert "empty.jpg" in listed and "cut.jpg" in listed and len(listed.splitlines()) == 2
+    _refused(run, ["evaluate", out, "--data", folder], "no labels")
+
+
+def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "bad"
+    save_images(folder, 12)
+    for number in range(4):
+        (folder / f"broken{number}.png").write_bytes(b"\x89PNG")
+    out = tmp_path / "run"
+    _refused(run, ["pretrain", folder, "--out", out, *SHORT], "4 of 16 images cannot be read", "broken0.png")
+    assert not out.exists()
+    code, _ = run(
+        "pretrain", folder, "--out", out, *SHORT, "--set", "max_unreadable=0.5", "--set", "max_steps=1"
+    )
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["{missing}"], ["there is no folder"]),
+        (["cifar1000"], ["did you mean cifar10"]),
+        (["{empty}"], ["holds no images"]),
+        (["{photos}", "--batch-size", "64"], ["26", "64", "--batch-size"]),
+        (["{photos}", "--views", "1"], ["views must be greater than or equal to 2"]),
+        (["{photos}", "--batch-size", "1"], ["batch_size must be greater than or equal to 2"]),
+        (["{photos}", "--epochs", "-1"], ["epochs must be greater than or equal to 1"]),
+        (["{photos}", "--set", "t_neg=-1"], ["t_neg"]),
+        (["{photos}", "--encoder", "resnet81"], ["no encoder 'resnet81'", "did you mean"]),
+        (["{photos}", "--encoder", "resnet18", "--width", "0.5"], ["resnet18 has no width"]),
+        (["{photos}", "--objective", "infonce"], ["did you mean info_nce"]),
+        (["{photos}", "--set", "epocs=3", "--set", "vews=2"], ["2 wrong settings", "epochs", "views"]),
+        (["{photos}", "--set", "epochs"], ["--set takes name=value"]),
+        (["{photos}", "--config", "{missing}"], ["cannot read"]),
+        (["{photos}", "--init", "{missing}"], ["no run folder or weights file"]),
+        (["{photos}", "--init", "timm", "--encoder", "resnet18"], ["--download"]),
+        (["{photos}", "--imbalance", "linear"], ["labels"]),
+        (["stl10", "--data-root", "{empty}"], ["--download"]),
+    ],
+)
+def test_bad_input_is_told_and_leaves_nothing(
+    run: Run, photos: Path, tmp_path: Path, arguments: list[str], parts: list[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    places = {"missing": tmp_path / "missing", "empty": tmp_path / "empty", "photos": photos}
+    out = tmp_path / "run"
+    _refused(run, ["pretrain", *(a.format(**places) for a in arguments), "--out", out], *parts)
+    assert not out.exists()
+
+
+def test_an_out_folder_with_something_in_it_is_left_alone(
+    run: Run, photos: Path, trained: Path, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("years of work")
+    for out, part in ((foreign, "not empty"), (trained, "already holds a run")):
+        before = _files(out)
+        _refused(run, ["pretrain", photos, "--out", out, *SHORT], part)
+        assert _files(out) == before
+
+
+def test_nan_stops_and_keeps_the_last_good_checkpoint(
+    run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cacr.losses import CACRLoss
+    from cacr.training.checkpoints import list_checkpoints
+
+    parts, calls = CACRLoss.parts, []
+
+    def poisoned(self: CACRLoss, *arguments: torch.Tensor) -> dict[str, torch.Tensor]:
+        calls.append(arguments)
+        factor = math.nan if len(calls) == probes + 4 else 1.0
+        return {name: value * factor for name, value in parts(self, *arguments).items()}
+
+    probes = 2 * 2  # the cost is measured on 4 and on 8 images, twice each
+    monkeypatch.setattr(CACRLoss, "parts", poisoned)
+    out = tmp_path / "run"
+    arguments = ["pretrain", photos, "--out", out, *SHORT, "--epochs", 3, "--set", "checkpoint_every_steps=1"]
+    _refused(run, arguments, "became nan at step 4", "lower --lr")
+    assert [step for step, _ in list_checkpoints(out / "checkpoints")] == [2, 3]
+
+
+def test_a_full_disk_is_told(run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    arguments = ["pretrain", photos, "--out", tmp_path / "run", *SHORT, "--set", "max_steps=1"]
+    _refused(run, arguments, "is the disk full?")
+
+
+def test_resuming_a_finished_run_says_so(run: Run, trained: Path) -> None:
+    code, text = run("pretrain", "--out", trained, "--resume")
+    assert code == 0 and "already finished" in text
+
+
+def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
+    _refused(run, ["evaluate", trained, "--data", classes, "--protocol", "knm"], "did you mean knn")
+    _refused(run, ["evaluate", tmp_path, "--data", classes], "encoder.safetensors")
+    _refused(
+        run,
+        ["evaluate", trained, "--data", classes, "--set", "kk=3", "--set", "lables_per_class=1"],
+        "2 wrong settings",
+    )
+    newer = tmp_path / "newer"
+    shutil.copytree(trained, newer)
+    (newer / "encoder.json").write_text(
+        (newer / "encoder.json").read_text().replace('"format": 1', '"format": 99')
+    )
+    _refused(run, ["evaluate", newer, "--data", classes], "format 99")
+
+
+def test_list_names_everything(run: Run) -> None:
+    code, text = run("list")
+    assert code == 0
+    for name in ("cacr", "info_nce", "in_batch", "small_alexnet", "cifar10", "moco-v2", "knn", "linear-paper"):
+        assert name in text
+
+
+def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: Path, tmp_path: Path) -> None:
+    code, text = run("doctor", photos)
+    assert code == 0
+    for part in ("torch", "bf16", "26 images", "bottleneck"):
+        assert part in text, part
+    code, text = run("doctor", trained)
+    assert code == 0 and "whole" in text and "nothing looks wrong" in text
+    damaged = tmp_path / "damaged"
+    shutil.copytree(trained, damaged)
+    for path in (damaged / "checkpoints").iterdir():
+        path.write_bytes(path.read_bytes()[:-3])
+    code, text = run("doctor", damaged)
+    assert code == 0 and "damaged" in text and "nothing looks wrong" not in text
+
+
+def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
+    code, _ = run("views", photos, "--out", tmp_path / "sheet.png", "--views", 3, "--images", 4)
+    assert code == 0
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.width > 3 * 32 and sheet.height > 4 * 32
+    _refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
+
+
+def test_bench_lists_and_refuses(run: Run) -> None:
+    code, text = run("bench")
+    assert code == 0 and "end_to_end" in text
+    _refused(run, ["bench", "losess"], "did you mean losses")
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from cacr.errors import UserError
+
+    monkeypatch.setattr(sys, "argv", ["cacr", "--debug", "report", str(tmp_path)])
+    with pytest.raises(UserError):
+        cli.main()

@@ -1,0 +1,51 @@
+"""The package as it is installed: public names, quick import, a wheel that works alone."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import cacr
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_public_names_can_be_imported() -> None:
+    for name in cacr.__all__:
+        assert callable(getattr(cacr, name))
+    assert set(cacr.__all__) <= set(dir(cacr))
+    with pytest.raises(AttributeError, match="pretrian"):
+        cacr.pretrian  # noqa: B018
+
+
+def test_import_and_help_do_not_load_torch() -> None:
+    script = (
+        "import sys, cacr, cacr.cli; from typer.main import get_command; get_command(cacr.cli.app);"
+        "print([name for name in ('torch', 'numpy', 'timm', 'sklearn', 'matplotlib') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert output.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_demo_outside_the_checkout(tmp_path: Path) -> None:
+    """Built, installed without the checkout beside the dependencies of this environment, and run."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, capture_output=True
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    target = tmp_path / "env"
+    venv.create(target, with_pip=True)
+    python = target / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", f"{wheel}[demo]"], check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [target / "bin" / "cacr", "demo", "--out", tmp_path / "demo"]
+    output = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment
+    ).stdout
+    assert "report:" in output and (tmp_path / "demo" / "report.html").exists()
+    listed = subprocess.run([target / "bin" / "cacr", "bench"], check=True, capture_output=True, text=True).stdout
+    assert "end_to_end" in listed
