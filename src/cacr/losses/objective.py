@@ -35,6 +35,9 @@ class Objective(nn.Module, ABC):
     negatives: Negatives = "same"
     backend: Backend = "auto"
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(self, z: Tensor | Pairs, other: Tensor | None = None) -> Tensor:
         """The loss, a scalar."""
         return self.parts(z, other)["loss"]
