@@ -148,6 +148,13 @@ def test_damage_names_the_file(tmp_path: Path) -> None:
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").touch()
+    for file in (tmp_path / "a.jpg", io.BytesIO()):
+        with pytest.raises(UnreadableImageError, match="the file is empty"):
+            read_rgb(file, "a.jpg")
+
+
 def test_a_failing_disk_is_not_taken_for_a_damaged_image() -> None:
     class Failing(io.BytesIO):
         def read(self, *_: object) -> bytes:

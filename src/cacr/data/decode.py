@@ -1,6 +1,7 @@
 """From an image file of any kind to plain 8-bit RGB."""
 
 import errno
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,6 +63,8 @@ def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
     except MemoryError:
         raise
     except Exception as error:
+        if isinstance(error, UnidentifiedImageError) and _is_empty(file):
+            raise UnreadableImageError(where, "the file is empty") from error
         raise unreadable(where, error) from error
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and image.width * image.height > limit:
@@ -83,6 +86,10 @@ def unreadable(where: str, error: Exception) -> UserError:
     if isinstance(error, OSError) and error.errno is not None:
         return UnreadableImageError(where, str(error.strerror))
     return UnreadableImageError(where, str(error) or type(error).__name__)
+
+
+def _is_empty(file: Path | BinaryIO) -> bool:
+    return (file.stat().st_size if isinstance(file, Path) else file.seek(0, os.SEEK_END)) == 0
 
 
 def _orientation(image: Image.Image) -> int:
