@@ -40,6 +40,7 @@ def test_exif_orientation_is_applied(tmp_path: Path, orientation: int, suffix: s
     assert expected.shape[:2] == ((16, 24) if orientation < 5 else (24, 16))
 
 
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 def test_damaged_exif_does_not_condemn_the_picture(tmp_path: Path) -> None:
     path = save(tmp_path / "a.jpg", exif=b"Exif\x00\x00II*\x00\xff\xff\xff\xff")
     assert decoded(path).shape == (16, 24, 3)

@@ -136,6 +136,9 @@ def test_stl10_cut_off(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(UserError, match="cut off"):
         open_source("stl10", root=tmp_path)
+    (tmp_path / "stl10_binary" / "test_y.bin").unlink()
+    with pytest.raises(UserError, match=r"test_y\.bin is missing"):
+        open_source("stl10", root=tmp_path, part="test")
 
 
 @pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")])
@@ -258,7 +261,7 @@ def test_every_source_has_a_summary() -> None:
     [
         ("cifr10", "did you mean cifar10"),
         ("imagnet:/data", "did you mean imagenet"),
-        ("imagenet", "write imagenet:PATH"),
+        ("imagenet", "imagenet needs a path; write imagenet:PATH"),
         ("pairs:/nowhere.jsonl", "there is no file"),
         ("/nowhere.npz", "there is no file"),
     ],

@@ -34,8 +34,17 @@ def test_damage_is_left_out_and_listed(mixed: Path) -> None:
 
 
 def test_more_than_a_tenth_stops(mixed: Path) -> None:
-    with pytest.raises(UserError, match=r"4 of 20 images cannot be read, more than 10%[\s\S]*half\.jpg"):
+    with pytest.raises(UserError, match=r"4 of 20 images cannot be read, and at most 10% [\s\S]*half\.jpg"):
         prepare(open_source(str(mixed)))
+
+
+def test_broken_links_and_forbidden_files_are_left_out(tmp_path: Path) -> None:
+    numbered(tmp_path, 10)
+    (tmp_path / "link.png").symlink_to(tmp_path / "nowhere.png")
+    prepared = prepare(open_source(str(tmp_path)))
+    assert [(Path(p.where).name, p.reason) for p in prepared.problems] == [
+        ("link.png", "No such file or directory")
+    ]
 
 
 def test_a_sound_jpeg_with_bytes_after_its_end_is_kept(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_addresses_in_an_index_are_not_trusted(tmp_path: Path, url: str, message
         ("wds:https://example.org/{{0..3}}.tar", "need an index"),
         ("wds:pipe:cat x.tar", "need an index"),
         ("wds:{folder}/absent.json", "there is no file"),
-        ("wds:", "a path is missing"),
+        ("wds:", "write wds:PATH"),
     ],
 )
 def test_messages(shards: Path, spec: str, message: str) -> None:

@@ -118,4 +118,4 @@ def _grey_to_8_bit(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I") and low >= 0 and high <= 65535:
         low, high = 0.0, 65535.0
     scaled = (values - low) * (255.0 / (high - low)) if high > low else np.zeros_like(values)
-    return Image.fromarray(np.rint(scaled).astype(np.uint8), "L")
+    return Image.fromarray(np.rint(scaled).astype(np.uint8))

@@ -37,6 +37,6 @@ def too_many_unreadable(problems: list[Problem], count: int, limit: float) -> Us
     """The error that stops a run whose data is mostly damage."""
     examples = "\n".join(f"  {problem}" for problem in problems[:5])
     return UserError(
-        f"{len(problems):,} of {count:,} images cannot be read, more than {limit:.0%}; for example\n"
+        f"{len(problems):,} of {count:,} images cannot be read, and at most {limit:.0%} may be; for example\n"
         f"{examples}\nMend or remove these files, or allow more with max_unreadable."
     )

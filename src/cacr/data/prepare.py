@@ -10,17 +10,16 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from cacr.data.decode import open_image, read_rgb
+from cacr.data.decode import open_image, read_rgb, unreadable
 from cacr.data.errors import Problem, UnreadableImageError, too_many_unreadable
 from cacr.data.files import FileSource
 from cacr.data.source import ArraySource, Indices, Source
-from cacr.errors import UserError
 
-_THREADS = 8
+_THREADS, _AT_ONCE = 8, 4096
 _SMALL_SIDE = 96
 _SMALL_BYTES = 2**30
 _TAIL = 4096
-_ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND"}
+_ENDINGS = {"JPEG": b"\xff\xd9", "MPO": b"\xff\xd9", "PNG": b"IEND"}
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
@@ -80,6 +79,7 @@ def prepare(
                 images[index] = image
     if len(problems) > max_unreadable * len(checked) or len(problems) == len(source):
         raise too_many_unreadable(problems, len(checked), max_unreadable)
+    problems.sort(key=lambda problem: problem.index)
     if problems:
         source = source.subset(np.setdiff1d(np.arange(len(source)), [problem.index for problem in problems]))
     if len({image.shape for image in images.values()}) == 1:  # EXIF may have turned some of them
@@ -89,7 +89,8 @@ def prepare(
 
 def _in_threads(look: Callable[[int], T], indices: Indices) -> Iterator[T]:
     with ThreadPoolExecutor(_THREADS) as threads:
-        yield from threads.map(look, indices.tolist())
+        for begin in range(0, len(indices), _AT_ONCE):
+            yield from threads.map(look, indices[begin : begin + _AT_ONCE].tolist())
 
 
 def _is_small(sizes: set[tuple[int, int]], count: int) -> bool:
@@ -140,5 +141,5 @@ def check_file(path: Path, where: str) -> tuple[int, int]:
             file.seek(-min(_TAIL, file.seek(0, 2)), 2)
             whole = ending is not None and ending in file.read()
     except OSError as error:
-        raise UserError(f"{where}: {error}") from error
+        raise unreadable(where, error) from error
     return size if whole else read_rgb(path, where).size

@@ -38,7 +38,8 @@ class Request:
     def path(self) -> Path:
         """The argument as a path."""
         if not self.argument:
-            raise UserError(f"{self.spec}: a path is missing; write {self.spec}:PATH")
+            name = self.spec.rstrip(":")
+            raise UserError(f"{name} needs a path; write {name}:PATH")
         return Path(self.argument).expanduser()
 
     def folder(self) -> Path:

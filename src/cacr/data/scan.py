@@ -12,7 +12,7 @@ IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".webp", ".avif", ".jp2", ".gif", ".bmp", ".dib"}
     | {".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"}
 )
-_IGNORED_FOLDERS = {"__MACOSX", "@eaDir", "lost+found"}
+_IGNORED = {"__MACOSX", "@eaDir", "lost+found"}
 
 
 @dataclass
@@ -51,7 +51,7 @@ def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
             seen.add((status.st_dev, status.st_ino))
             with os.scandir(here) as entries:
                 for entry in entries:
-                    if entry.name.startswith(".") or entry.name in _IGNORED_FOLDERS:
+                    if _is_hidden(entry.name):
                         continue
                     if entry.is_dir():
                         pending.append(f"{prefix}{entry.name}/")
@@ -67,6 +67,18 @@ def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
         raise UserError(_no_images(listing))
     listing.names.sort()
     return listing
+
+
+def sub_folders(folder: Path) -> list[Path]:
+    """The immediate sub-folders, without hidden ones."""
+    try:
+        return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not _is_hidden(entry.name))
+    except PermissionError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror}") from error
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in _IGNORED
 
 
 def _no_images(listing: Listing) -> str:

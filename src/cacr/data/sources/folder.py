@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cacr.data.files import FileSource
 from cacr.data.registry import SOURCES, Request
-from cacr.data.scan import Listing, list_images
+from cacr.data.scan import Listing, list_images, sub_folders
 from cacr.errors import UserError
 
 _TEST_FOLDERS = ("test", "val", "validation")
@@ -64,7 +64,7 @@ def part_folder(request: Request) -> tuple[Path, Path | None]:
     folder = request.folder()
     train = folder / "train"
     tests = [folder / name for name in _TEST_FOLDERS if (folder / name).is_dir()]
-    alone = _sub_folders(folder) == [train]
+    alone = sub_folders(folder) == [train]
     if not train.is_dir() or not (tests or alone):
         if request.part == "test":
             raise request.missing_part(f"{folder} is not divided into train/ and test/ or val/")
@@ -73,11 +73,7 @@ def part_folder(request: Request) -> tuple[Path, Path | None]:
         return train, None
     if not tests:
         raise request.missing_part(f"{folder} has neither test/ nor val/")
-    return next((test for test in tests if _sub_folders(test)), tests[0]), train
-
-
-def _sub_folders(folder: Path) -> list[Path]:
-    return [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    return next((test for test in tests if sub_folders(test)), tests[0]), train
 
 
 def _list_part(request: Request) -> tuple[Listing, Listing | None]:

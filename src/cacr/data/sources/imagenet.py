@@ -5,7 +5,7 @@ from importlib.resources import files
 
 from cacr.data.files import FileSource
 from cacr.data.registry import SOURCES, Request
-from cacr.data.scan import list_images
+from cacr.data.scan import list_images, sub_folders
 from cacr.data.sources.folder import class_folders, part_folder
 from cacr.errors import UserError
 
@@ -39,7 +39,7 @@ def imagenet100_classes() -> list[str]:
 
 def _open(request: Request, wanted: list[str] | None = None) -> FileSource:
     folder, train = part_folder(request)
-    classes = sorted(entry.name for entry in (train or folder).iterdir() if _SYNSET.fullmatch(entry.name))
+    classes = [entry.name for entry in sub_folders(train or folder) if _SYNSET.fullmatch(entry.name)]
     if wanted is not None:
         missing = sorted(set(wanted) - set(classes))
         if missing:

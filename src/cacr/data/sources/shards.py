@@ -122,7 +122,7 @@ def _read_index(request: Request) -> list[Shard]:
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))["shardlist"]
         shards = [Shard(str(entry["url"]), int(entry["nsamples"])) for entry in entries]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{file} is not an index of shards with url and nsamples: {error!r}") from error
     if not shards or any(shard.count < 0 for shard in shards) or not sum(shard.count for shard in shards):
         raise UserError(f"{file} names no shards with images")

@@ -21,23 +21,19 @@ _IMAGE_BYTES = 3 * _SIDE * _SIDE
 def open_stl10(request: Request) -> ArraySource:
     """STL-10: 5,000 + 8,000 labelled photos of 10 classes and 100,000 without labels, 96 x 96."""
     folder = _find(request)
-    names = (folder / "class_names.txt").read_text().split()
-    if request.part == "pretrain":
-        pieces, notes = [folder / "train_X.bin"], []
-        if (folder / "unlabeled_X.bin").is_file():
-            pieces.append(folder / "unlabeled_X.bin")
-        else:
-            notes.append(
-                f"{folder / 'unlabeled_X.bin'} is absent: pretraining on the 5,000 images of train alone"
-            )
-        labels = _read_labels(folder / "train_y.bin") if notes else None
-        return ArraySource(
-            "stl10", _read_images(pieces), labels=labels, class_names=names if notes else None, notes=notes
-        )
-    images = _read_images([folder / f"{request.part}_X.bin"])
-    return ArraySource(
-        "stl10", images, labels=_read_labels(folder / f"{request.part}_y.bin"), class_names=names
+    unlabeled = folder / "unlabeled_X.bin"
+    if request.part == "pretrain" and unlabeled.is_file():
+        return ArraySource("stl10", _read_images([folder / "train_X.bin", unlabeled]))
+    part = "test" if request.part == "test" else "train"
+    source = ArraySource(
+        "stl10",
+        _read_images([folder / f"{part}_X.bin"]),
+        labels=np.frombuffer(_read(folder / f"{part}_y.bin"), dtype=np.uint8).astype(np.int64) - 1,
+        class_names=_read(folder / "class_names.txt").decode().split(),
     )
+    if request.part == "pretrain":
+        return source.with_notes(f"{unlabeled} is absent: pretraining on the images of train alone")
+    return source
 
 
 def _find(request: Request) -> Path:
@@ -69,6 +65,8 @@ def _read_images(files: list[Path]) -> torch.Tensor:
     return images
 
 
-def _read_labels(file: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Labels are stored as 1 to 10."""
-    return np.fromfile(file, dtype=np.uint8).astype(np.int64) - 1
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing; fetch stl10 again") from None
