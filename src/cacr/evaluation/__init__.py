@@ -6,7 +6,7 @@ from cacr.evaluation.embed import embed, embed_source
 from cacr.evaluation.evaluate import evaluate, evaluate_run
 from cacr.evaluation.features import Features, encode
 from cacr.evaluation.registry import PROTOCOLS, Score
-from cacr.evaluation.result import Result, results_table, write_result
+from cacr.evaluation.result import Result, read_results, results_table, write_result
 from cacr.evaluation.task import Task
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "encode",
     "evaluate",
     "evaluate_run",
+    "read_results",
     "results_table",
     "write_result",
 ]

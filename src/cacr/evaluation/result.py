@@ -12,7 +12,8 @@ from typing import Any
 from rich.table import Table
 
 from cacr.config import FORMAT
-from cacr.files import write_atomically
+from cacr.errors import UserError
+from cacr.files import check_format, write_atomically
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,19 @@ def write_result(folder: Path, result: Result) -> Path:
     path = folder / result.file_name
     write_atomically(path, (json.dumps(asdict(result), indent=2) + "\n").encode())
     return path
+
+
+def read_results(folder: Path) -> list[Result]:
+    """The results in a folder, ordered by file name; a newer format is refused."""
+    results = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            check_format(values.get("format"), path)
+            results.append(Result(**values))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UserError(f"{path} is not a result of cacr evaluate: {error}") from None
+    return results
 
 
 def results_table(results: Sequence[Result]) -> Table:
