@@ -37,7 +37,7 @@ def prepare(
     source: Source,
     *,
     max_unreadable: float = 0.1,
-    check_at_most: int = 200_000,
+    check_at_most: int = 100_000,
     progress: Progress | None = None,
 ) -> Prepared:
     """Check the files of a source before they are used.
