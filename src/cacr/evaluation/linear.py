@@ -9,7 +9,6 @@ from typing import Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from cacr.config import LinearSettings
 from cacr.evaluation.splits import folds
@@ -20,6 +19,8 @@ ENOUGH_VALIDATION = 500
 
 FEW_PRODUCTS = 30_000_000
 """Multiplications of a step below which a second thread costs more than it saves."""
+
+MOMENTUM = 0.9
 
 QUIET = 0.1
 """Share of the mean variance that is added to every variance: what hardly varies is not blown up to noise."""
@@ -63,7 +64,7 @@ class LinearClassifier:
 
     Attributes:
         lr: The learning rate that was chosen.
-        validation: Cross-entropy of every learning rate on the validation folds; empty if there was no choice.
+        validation: Cross-entropy of every learning rate on the validation folds; empty without a choice.
     """
 
     scaling: Scaling
@@ -107,7 +108,8 @@ def fit_linear(
         judges = _judges(labels, settings.validation, seed).to(features.device)
         used = ~judges.repeat_interleave(len(lrs), dim=0)
         weight, bias = train_heads(scaled, labels, used, lrs * len(judges), classes, settings, seed)
-        losses = _losses(_logits(scaled, weight, bias), labels) * ~used.T
+        logs = _logits(scaled, weight, bias).log_softmax(dim=2)
+        losses = -logs[torch.arange(len(labels)), :, labels] * ~used.T
         losses = losses.view(len(labels), len(judges), len(lrs)).sum(dim=(0, 1)) / judges.sum()
         validation = dict(zip(lrs, losses.tolist(), strict=True))
         chosen = min(lrs, key=validation.__getitem__)
@@ -142,29 +144,32 @@ def train_heads(
         Weights (d, H, C) and biases (H, C).
     """
     count, dim = features.shape
-    heads = len(lrs)
-    weight = features.new_zeros(dim, heads, classes, requires_grad=True)
-    bias = features.new_zeros(heads, classes, requires_grad=True)
-    # One tensor for all heads makes one matrix product of a step. Its gradient is multiplied by each head's
-    # own rate before the optimiser, whose step is linear in the gradient, sees it with rate 1.
-    rates = features.new_tensor(lrs)[:, None]
-    optimizer = torch.optim.SGD([weight, bias], lr=1.0, momentum=0.9, nesterov=True)
+    weight = features.new_zeros(dim, len(lrs), classes)
+    bias = features.new_zeros(len(lrs), classes)
+    momentum, momentum_bias = torch.zeros_like(weight), torch.zeros_like(bias)
     batches = math.ceil(count / settings.batch_size)
-    epochs = max(settings.epochs, math.ceil(settings.min_steps / batches))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * batches)
-    with _threads_for(min(count, settings.batch_size) * weight.numel()):
-        for epoch in range(epochs):
-            order = torch.randperm(count, generator=generator(seed, epoch)).to(features.device)
-            for chosen in order.chunk(batches):
-                losses = _losses(_logits(features[chosen], weight, bias), labels[chosen])
-                mask = used[:, chosen].T
-                loss = (losses * mask / mask.sum(dim=0).clamp(min=1)).sum()
-                slope, slope_bias = torch.autograd.grad(loss, (weight, bias))
-                weight.grad = (slope + settings.weight_decay * weight.detach()) * rates
-                bias.grad = slope_bias * rates
-                optimizer.step()
-                schedule.step()
-    return weight.detach(), bias.detach()
+    steps = batches * max(settings.epochs, math.ceil(settings.min_steps / batches))
+    rates = features.new_tensor(lrs)[:, None]
+    order = torch.empty(0)
+    with torch.no_grad(), _threads_for(min(count, settings.batch_size) * weight.numel()):
+        for step in range(steps):
+            if step % batches == 0:
+                order = torch.randperm(count, generator=generator(seed, step)).to(features.device)
+            chosen = order[step % batches * settings.batch_size :][: settings.batch_size]
+            x, mask = features[chosen], used[:, chosen].T
+            # d loss / d logits of a softmax: probability - 1 for the right class, probability for the others.
+            slope = _logits(x, weight, bias).softmax(dim=2)
+            slope[torch.arange(len(chosen)), :, labels[chosen]] -= 1
+            slope *= (mask / mask.sum(dim=0).clamp(min=1)).unsqueeze(2)
+            lr = rates * (1 + math.cos(math.pi * step / steps)) / 2
+            gradient = (x.T @ slope.flatten(1)).view_as(weight) + settings.weight_decay * weight
+            for value, change, inertia in (
+                (weight, gradient, momentum),
+                (bias, slope.sum(dim=0), momentum_bias),
+            ):
+                inertia.mul_(MOMENTUM).add_(change)
+                value -= lr * (change + MOMENTUM * inertia)
+    return weight, bias
 
 
 @contextmanager
@@ -181,12 +186,6 @@ def _threads_for(products: int) -> Iterator[None]:
 def _logits(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(n, H, C)."""
     return (features @ weight.flatten(1)).view(len(features), *bias.shape) + bias
-
-
-def _losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """(n, H) cross-entropies."""
-    targets = labels[:, None].expand(-1, logits.shape[1])
-    return cross_entropy(logits.transpose(1, 2), targets, reduction="none")
 
 
 def _judges(labels: Tensor, share: float, seed: int) -> Tensor:
