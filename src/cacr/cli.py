@@ -134,7 +134,10 @@ def pretrain(
     for name in ("out", "assignments", "config", "resume", "run"):
         del flags[name]
     values = (read_yaml(config) if config else {}) | _given(assignments, **flags)
-    _finish(run(out=out, resume=resume, **values).status)
+    outcome = run(out=out, resume=resume, **values)
+    if outcome.status == "finished":
+        _print(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
+    _finish(outcome.status)
 
 
 def _finish(status: str) -> None:

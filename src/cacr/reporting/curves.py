@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 Points = Sequence[tuple[float, float]]
 
 
-def curve_svg(title: str, lines: Mapping[str, Points], *, x: str = "epoch") -> str:
+def curve_svg(title: str, lines: Mapping[str, Points], *, x: str = "epoch", from_zero: bool = False) -> str:
     """A small chart as SVG text.
 
     Args:
         title: what the y axis shows.
         lines: name -> (x, y) points.
         x: name of the x axis.
+        from_zero: whether the y axis starts at zero, for rates and shares.
     """
     from matplotlib.figure import Figure
 
@@ -23,6 +24,8 @@ def curve_svg(title: str, lines: Mapping[str, Points], *, x: str = "epoch") -> s
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(x, fontsize=9)
     axes.tick_params(labelsize=8)
+    if from_zero:
+        axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     if len(lines) > 1:

@@ -52,7 +52,7 @@ def _curves(metrics: list[dict[str, Any]]) -> Iterable[str]:
             if any(name in row for row in metrics)
         }
         if lines:
-            yield curve_svg(title, lines)
+            yield curve_svg(title, lines, from_zero=title != "loss")
 
 
 def _results(run: RunFolder) -> str:

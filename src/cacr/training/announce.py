@@ -32,6 +32,7 @@ def announce(
     options = "".join(f" {name}={value}" for name, value in settings.objective_options.items())
     classes = source.class_counts()
     about = f"{len(source):,} images" + (f" in {len(classes)} classes" if classes else ", no labels")
+    length = f"at most {settings.max_steps:,} steps" if settings.max_steps else f"{settings.epochs} epochs"
     scaled = f", {settings.accumulate} batches a step" if settings.accumulate > 1 else ""
     lines = {
         "data": f"{source.name}: {about}",
@@ -39,7 +40,7 @@ def announce(
         "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M parameters with the head",
         "objective": f"{settings.objective}{options}, framework {settings.framework}",
         "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
-        "steps": f"{job.total_steps:,} in {settings.epochs} epochs, batches of {settings.batch_size}{scaled}",
+        "steps": f"{job.total_steps:,} ({length}), batches of {settings.batch_size}{scaled}",
         "optimiser": f"{settings.optimizer}, lr {settings.lr:.4g}, {settings.schedule}, "
         f"warm-up {settings.warmup_epochs:g} epochs",
         "memory": f"about {_gigabytes(cost)} a process",

@@ -57,8 +57,9 @@ def save_checkpoint(folder: Path, step: int, state: State) -> Path:
             if kept
             else "no checkpoint had been written yet"
         )
+        reason = error.strerror if isinstance(error, OSError) else "the file could not be completed"
         raise UserError(
-            f"cannot write a checkpoint into {folder} ({error}): is the disk full? {hint}"
+            f"cannot write a checkpoint into {folder} ({reason}): is the disk full? {hint}"
         ) from error
     for _, old in list_checkpoints(folder)[:-KEEP]:
         old.unlink()

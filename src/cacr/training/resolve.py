@@ -54,7 +54,7 @@ def resolve(
 
     size = choose("image_size", usual_size(source))
     views = choose("views", 5)
-    batch = choose("batch_size", min(128 if views > 2 else 768, max(2, len(source))))
+    batch = choose("batch_size", _batch_size(len(source), views))
     epochs = choose("epochs", 20 if digits else 200)
     encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
     choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
@@ -91,6 +91,12 @@ def usual_size(source: Source) -> int:
 def usual_preset(data: str, size: int) -> str:
     """The preset made for a data set, or for ordinary photos of this size."""
     return _PRESET_OF.get(data, preset_for(size))
+
+
+def _batch_size(images: int, views: int) -> int:
+    """The paper's 128 images, or 768 with two views of a large set: few steps an epoch teach little."""
+    paper = 128 if views > 2 else min(768, max(128, images // 64))
+    return max(2, min(paper, images))
 
 
 def _workers(source: Source, world_size: int) -> int:
