@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 @contextmanager
 def bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar while the block runs; yields ``update(done, total)``. Without a terminal nothing is shown."""
+    """Show a bar while the block runs; yields ``update(done, total)``. Nothing without a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     console = Console(stderr=True)
     with Progress(

@@ -1,19 +1,28 @@
 """Randomness without state: a generator is a function of what it is for.
 
-Everything random in a run is drawn from a generator that is seeded by the run's seed and by where it is
-used (epoch, step, image, rank). Nothing has to be stored to resume a run exactly, and the number of worker
+Everything random in a run is drawn from a generator that is seeded by its purpose, the run's seed and the
+place of use (epoch, step, image, rank). Nothing has to be stored to resume a run exactly, and the number of worker
 processes does not change what is drawn.
 """
+
+from zlib import crc32
 
 import numpy as np
 import torch
 
 
-def mixed_seed(*keys: int) -> int:
-    """One 63-bit seed from several non-negative numbers; near keys give unrelated seeds."""
-    return int(np.random.SeedSequence(keys).generate_state(1, np.uint64)[0] >> np.uint64(1))
+def mixed_seed(purpose: str, *keys: int) -> int:
+    """One 63-bit seed from a purpose and some non-negative numbers; near keys give unrelated seeds."""
+    # The number of keys is one of them, because numpy takes (1, 2) and (1, 2, 0) for the same entropy.
+    entropy = (crc32(purpose.encode()), len(keys), *keys)
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def generator(*keys: int) -> torch.Generator:
-    """A CPU generator seeded by ``keys``, such as ``(seed, epoch, index)``."""
-    return torch.Generator().manual_seed(mixed_seed(*keys))
+def generator(purpose: str, *keys: int) -> torch.Generator:
+    """A CPU generator for a purpose at a place, such as ``("crop", seed, epoch, index)``."""
+    return torch.Generator().manual_seed(mixed_seed(purpose, *keys))
+
+
+def numpy_generator(purpose: str, *keys: int) -> np.random.Generator:
+    """The same for NumPy."""
+    return np.random.default_rng(mixed_seed(purpose, *keys))

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cacr.data import open_source, prepare
-from cacr.randomness import generator, mixed_seed
+from cacr.randomness import generator, numpy_generator
 from cacr.training.resolve import usual_preset, usual_size
 from cacr.views import PRESETS, contact_sheet
 
@@ -31,7 +29,7 @@ def draw_sheet(
     if preset is None:
         chosen = chosen.resized(size)
     chosen = chosen.with_options(**(options or {}))
-    rng = np.random.default_rng(mixed_seed(seed))
+    rng = numpy_generator("sheet", seed)
     numbers = rng.choice(len(source), size=min(images, len(source)), replace=False)
     originals = [source.read(int(number)) for number in numbers]
-    contact_sheet(originals, chosen, views=views, generator=generator(seed)).save(out)
+    contact_sheet(originals, chosen, views=views, generator=generator("sheet", seed)).save(out)

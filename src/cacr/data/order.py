@@ -12,24 +12,22 @@ import numpy as np
 import torch
 
 from cacr.data.source import Indices
-
-_ORDER, _SAMPLE, _BUFFER = 1, 2, 3  # streams of randomness that never meet
+from cacr.randomness import generator, numpy_generator
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Indices:
     """A permutation of ``count`` images."""
-    return np.random.default_rng([_ORDER, seed, epoch]).permutation(count)
+    return numpy_generator("order", seed, epoch).permutation(count)
 
 
 def sample_generator(seed: int, epoch: int, index: int) -> torch.Generator:
     """The random numbers of one image in one epoch."""
-    state = np.random.SeedSequence([_SAMPLE, seed, epoch, index]).generate_state(1, np.uint64)
-    return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
+    return generator("crop", seed, epoch, index)
 
 
 def buffer_rng(seed: int, epoch: int, rank: int) -> np.random.Generator:
     """The random numbers with which a process shuffles its stretch of a stream."""
-    return np.random.default_rng([_BUFFER, seed, epoch, rank])
+    return numpy_generator("buffer", seed, epoch, rank)
 
 
 def share(count: int, rank: int, world_size: int) -> slice:

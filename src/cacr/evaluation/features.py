@@ -75,7 +75,7 @@ class FeatureLoader:
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Features (n, feature_dim) on the device and the images' numbers (n,), batch by batch."""
-        draws = generator(self.seed, number)
+        draws = generator("probe views", self.seed, number)
         for batch in self._loader.epoch(number):
             with torch.inference_mode():
                 if self._arrays:

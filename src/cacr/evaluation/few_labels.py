@@ -25,7 +25,7 @@ def over_draws(task: Task, labels_per_class: int | None, draws: int, measure: Me
         return Score(value, None, details)
     scores, found = [], []
     for draw in range(draws):
-        seed = mixed_seed(task.seed, draw)
+        seed = mixed_seed("labels", task.seed, draw)
         chosen = torch.from_numpy(draw_per_class(task.train.labels.cpu().numpy(), labels_per_class, seed))
         value, details = measure(LabelledFeatures(task.train.values[chosen], task.train.labels[chosen]), seed)
         scores.append(value)

@@ -154,7 +154,7 @@ def train_heads(
     with torch.no_grad(), _threads_for(min(count, settings.batch_size) * weight.numel()):
         for step in range(steps):
             if step % batches == 0:
-                order = torch.randperm(count, generator=generator(seed, step)).to(features.device)
+                order = torch.randperm(count, generator=generator("probe", seed, step)).to(features.device)
             chosen = order[step % batches * settings.batch_size :][: settings.batch_size]
             x, mask = features[chosen], used[:, chosen].T
             # d loss / d logits of a softmax: probability - 1 for the right class, probability for the others.

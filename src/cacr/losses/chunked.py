@@ -74,37 +74,65 @@ class Chunked(torch.autograd.Function):
         ctx.save_for_backward(queries, keys, *output)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Each block again; its gradient goes straight into the gradients of queries and keys."""
-        queries, keys, lse, mean = ctx.saved_tensors
-        grad_lse, grad_mean = grads
-        product: torch.dtype = ctx.product
-        # d loss / d s = w (level + slope s), a line in s for each query and scale.
-        scales = torch.tensor(ctx.scales, dtype=lse.dtype, device=lse.device)[:, None, None]
-        slope = scales * grad_mean if ctx.weight_grad else torch.zeros_like(grad_mean)
-        level = scales * grad_lse + grad_mean - slope * mean
-        grad_queries = torch.zeros_like(queries, dtype=lse.dtype) if ctx.needs_input_grad[0] else None
-        grad_keys = torch.zeros_like(keys, dtype=lse.dtype) if ctx.needs_input_grad[1] else None
-        for b, r, key_slices in _plan(queries, keys):
-            for c in key_slices:
-                s = _similarities(queries[b, r], keys[b, c], product, lse.dtype)
-                grad_s = None
-                for n, scale in enumerate(ctx.scales):
-                    weights = _logits(s, scale, ctx.mask, r, c).sub_(lse[n, b, r, None]).exp_()
-                    weights.mul_(s.mul(slope[n, b, r, None]).add_(level[n, b, r, None]))
-                    grad_s = weights if grad_s is None else grad_s.add_(weights)
-                assert grad_s is not None  # there is at least one scale
-                grad_s = grad_s.to(product)
-                if grad_queries is not None:
-                    grad_queries[b, r] += grad_s @ keys[b, c].to(product)
-                if grad_keys is not None:
-                    grad_keys[b, c] += grad_s.T @ queries[b, r].to(product)
-        return (
-            None if grad_queries is None else grad_queries.to(queries.dtype),
-            None if grad_keys is None else grad_keys.to(keys.dtype),
-            *[None] * 4,
-        )
+        with torch.no_grad():
+            found = _gradients(ctx, *grads)
+        if torch.is_grad_enabled():  # somebody may differentiate again
+            sources = ctx.saved_tensors[:2]
+            found = [
+                None if gradient is None else FirstOrder.apply(gradient, source)
+                for gradient, source in zip(found, sources, strict=True)
+            ]
+        return (*found, None, None, None, None)
+
+
+class FirstOrder(torch.autograd.Function):
+    """A gradient that refuses to be differentiated again with respect to what it was computed from."""
+
+    @staticmethod
+    def forward(gradient: Tensor, source: Tensor) -> Tensor:
+        """The gradient itself."""
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Nothing to keep."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        """Refuse, rather than take the gradient for a constant."""
+        raise RuntimeError("second-order gradients need the dense backend: set loss.backend = 'dense'")
+
+
+def _gradients(ctx: Any, grad_lse: Tensor, grad_mean: Tensor) -> list[Tensor | None]:
+    """The gradients of queries and keys."""
+    queries, keys, lse, mean = ctx.saved_tensors
+    product: torch.dtype = ctx.product
+    # d loss / d s = w (level + slope s), a line in s for each query and scale.
+    scales = torch.tensor(ctx.scales, dtype=lse.dtype, device=lse.device)[:, None, None]
+    slope = scales * grad_mean if ctx.weight_grad else torch.zeros_like(grad_mean)
+    level = scales * grad_lse + grad_mean - slope * mean
+    grad_queries = torch.zeros_like(queries, dtype=lse.dtype) if ctx.needs_input_grad[0] else None
+    grad_keys = torch.zeros_like(keys, dtype=lse.dtype) if ctx.needs_input_grad[1] else None
+    for b, r, key_slices in _plan(queries, keys):
+        for c in key_slices:
+            s = _similarities(queries[b, r], keys[b, c], product, lse.dtype)
+            grad_s = None
+            for n, scale in enumerate(ctx.scales):
+                weights = _logits(s, scale, ctx.mask, r, c).sub_(lse[n, b, r, None]).exp_()
+                weights.mul_(s.mul(slope[n, b, r, None]).add_(level[n, b, r, None]))
+                grad_s = weights if grad_s is None else grad_s.add_(weights)
+            assert grad_s is not None  # there is at least one scale
+            grad_s = grad_s.to(product)
+            if grad_queries is not None:
+                grad_queries[b, r] += grad_s @ keys[b, c].to(product)
+            if grad_keys is not None:
+                grad_keys[b, c] += grad_s.T @ queries[b, r].to(product)
+    return [
+        None if grad_queries is None else grad_queries.to(queries.dtype),
+        None if grad_keys is None else grad_keys.to(keys.dtype),
+    ]
 
 
 def _plan(queries: Tensor, keys: Tensor) -> Iterator[tuple[int, slice, list[slice]]]:

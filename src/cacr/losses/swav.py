@@ -61,9 +61,9 @@ class SwAVLoss(Objective):
             raise ValueError(f"z must have shape {expected}, not {tuple(z.shape)}")
         with torch.autocast(z.device.type, enabled=False):
             scores = unit(z) @ unit(self.prototypes).T
-        targets = sinkhorn(scores[: self.assigning], self.epsilon, self.iterations)
-        predicted = torch.log_softmax(scores / self.temperature, -1)
-        losses = -torch.einsum("vmp,wmp->vw", targets, predicted) / z.shape[1]
+            targets = sinkhorn(scores[: self.assigning], self.epsilon, self.iterations)
+            predicted = torch.log_softmax(scores / self.temperature, -1)
+            losses = -torch.einsum("vmp,wmp->vw", targets, predicted) / z.shape[1]
         swapped = ~torch.eye(len(targets), len(z), dtype=torch.bool, device=z.device)
         mean = targets.mean((0, 1))
         used = -(mean * mean.clamp_min(1e-12).log()).sum() / torch.tensor(len(mean)).log()

@@ -58,7 +58,7 @@ def announce(
 
 def _random_views(job: Training, source: Source, count: int) -> list[Tensor]:
     """Views of ``count`` images of noise, made as those of the data will be."""
-    draw = generator(0)
+    draw = generator("noise")
     if isinstance(source, ArraySource):
         noise = torch.randint(256, (count, 3, *source.image_size), dtype=torch.uint8, generator=draw)
         return job.views(noise, draw)

@@ -169,7 +169,7 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: "_Me
     for parameters in job.optimizer.param_groups:
         parameters["lr"] = lr
     # Dropout and the like draw from torch's own generator: seeded by the step, they need no stored state.
-    torch.manual_seed(mixed_seed(settings.seed, position.step, fabric.global_rank))
+    torch.manual_seed(mixed_seed("model", settings.seed, position.step, fabric.global_rank))
     for number, batch in enumerate(group):
         views = make_views(job, batch, position.epoch, position.batch + number)
         last = number == len(group) - 1
@@ -186,7 +186,7 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: "_Me
 
 def make_views(job: Training, batch: Batch, epoch: int, number: int) -> list[Tensor]:
     """The views of batch ``number`` of an epoch; what the workers have cropped is only coloured here."""
-    draw = generator(job.settings.seed, epoch, number, job.fabric.global_rank)
+    draw = generator("views", job.settings.seed, epoch, number, job.fabric.global_rank)
     images = [part.to(job.fabric.device, non_blocking=True) for part in batch.images]
     if isinstance(job.loader.source, ArraySource):
         return job.views(images[0], draw)

@@ -121,6 +121,7 @@ def _train_run(
             run.drop_metrics_after(position.step)
             log = MetricsLog(run.metrics, settings)
         announce(console, job, data.source, data.notes(run), position)
+        stack.callback(job.loader.close)
         finished = train(job, position, console, log)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
             data.record(run, later)
@@ -177,6 +178,7 @@ def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: S
         world_size=fabric.world_size,
         workers=settings.workers,
         crop=None if isinstance(source, ArraySource) else views.crop,
+        at_least=views.at_least,
         max_unreadable=settings.max_unreadable,
         pin_memory=fabric.device.type == "cuda",
     )
