@@ -6,13 +6,13 @@ import math
 import pytest
 import torch
 import torchvision.transforms.functional as tv
-from tests.views.images import photos
 from torch import Tensor
 
 from cacr.views.colour import adjust_hue
 from cacr.views.draws import BRIGHTNESS, CONTRAST, HUE, SATURATION, Colours
 from cacr.views.plan import ColourPlan
 from cacr.views.workspace import Workspace
+from tests.views.images import photos
 
 STEPS = {
     BRIGHTNESS: tv.adjust_brightness,

@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torchvision.transforms.functional as tv
-from tests.views.images import photos
 from torch import Tensor
 from torchvision.transforms import InterpolationMode
 
@@ -11,6 +10,7 @@ from cacr.views.augmentation import Augmentation
 from cacr.views.draws import Crops, draw_crops
 from cacr.views.resample import Resampler
 from cacr.views.workspace import Workspace
+from tests.views.images import photos
 
 CPU = torch.device("cpu")
 

@@ -2,6 +2,16 @@
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train
+from cacr.views.sheet import contact_sheet
 from cacr.views.views import Views
 
-__all__ = ["PRESETS", "Augmentation", "Preset", "Views", "preset_for", "probe_test", "probe_train"]
+__all__ = [
+    "PRESETS",
+    "Augmentation",
+    "Preset",
+    "Views",
+    "contact_sheet",
+    "preset_for",
+    "probe_test",
+    "probe_train",
+]

@@ -4,38 +4,37 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_NOTHING = 1e-8  # weights below this change no value by more than float32 itself does
+_NOTHING = 1e-7  # a weight below this changes no value by more than float32 itself does
 
 
-def half_kernels(sigma: Tensor, radius: Tensor) -> Tensor:
+def half_kernels(sigma: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
     """Each item's normalised weights w(d) ~ exp(-d^2 / 2 sigma^2) at distances d = 0, 1 ... radius.
 
     Args:
-        sigma: (items,), more than 0.
+        sigma: (items,); 0 for no blur.
         radius: (items,) taps to each side.
 
     Returns:
-        Float32 (items, largest radius + 1), zero beyond an item's radius.
+        Float32 (items, largest radius + 1), zero beyond an item's radius; and for each item the distance
+        beyond which all weights are as good as zero.
     """
     distance = torch.arange(int(radius.max()) + 1)
-    half = torch.exp(-0.5 * (distance / sigma[:, None].double()) ** 2) * (distance <= radius[:, None])
+    width = sigma[:, None].double().clamp_min(1e-3)
+    half = torch.exp(-0.5 * (distance / width) ** 2) * (distance <= radius[:, None])
     half /= 2 * half.sum(dim=1, keepdim=True) - half[:, :1]
-    reach = int((half > _NOTHING).any(dim=0).nonzero().max())
-    return half[:, : reach + 1].float()
+    return half.float(), (half > _NOTHING).sum(dim=1) - 1
 
 
-def blur(planes: Tensor, half: Tensor) -> Tensor:
-    """Separable blur with reflected borders.
+def blur(planes: Tensor, half: Tensor) -> None:
+    """Separable blur with reflected borders, in place.
 
     The image is cut into bands of some rows, and each band with ``reach`` rows above and below is one product
     with the same small matrix; then the same for columns. This takes a fraction of the time of a convolution.
 
     Args:
-        planes: (3, items, size, size).
-        half: (items, reach + 1) as `half_kernels` gives them, on the same device; reach less than size.
+        planes: (3, items, size, size), contiguous.
+        half: (items, reach + 1) of `half_kernels`, on the same device; reach is less than size.
 
-    Returns:
-        (3, items, size, size).
     """
     channels, items, size, _ = planes.shape
     reach = half.shape[1] - 1
@@ -46,11 +45,11 @@ def blur(planes: Tensor, half: Tensor) -> Tensor:
     bands = padded.unfold(2, window, block)  # (3, items, bands, columns, window)
     rows = torch.matmul(matrix[:, None], bands.transpose(3, 4)).reshape(channels, items, size, -1)
     columns = rows.unfold(3, window, block).reshape(channels, items, -1, window)
-    return torch.matmul(columns, matrix.transpose(1, 2)).view(channels, items, size, size)
+    torch.matmul(columns, matrix.transpose(1, 2), out=planes.view(channels, items, -1, block))
 
 
 def _block(size: int) -> int:
-    return max((block for block in range(8, 33) if size % block == 0), default=size)
+    return max((block for block in range(8, 17) if size % block == 0), default=size)
 
 
 def _band_matrix(half: Tensor, block: int) -> Tensor:

@@ -1,8 +1,8 @@
 """Colour steps on planes, float32 (3, items, pixels) in [0, 1]: one plane per channel, changed in place.
 
 Planes let a step run over long contiguous rows, and a step is a handful of passes that run at the full width
-of the processor; comparisons and masks, which do not, are avoided. ``scratch`` is memory for temporary
-values, (4, items, pixels).
+of the processor; comparisons and masks, which do not, are avoided. After a factor above 1 values are to be
+clamped to [0, 1]. ``scratch`` is memory for temporary values: one plane (items, pixels), or as stated.
 """
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from cacr.views.draws import BRIGHTNESS, CONTRAST, SATURATION
 
 _LUMA = (0.2989, 0.587, 0.114)  # torchvision's weights for tensors
+_TINY, _SIXTH = torch.tensor(1e-12), torch.tensor(1 / 6)
 
 
 def luma(planes: Tensor, out: Tensor) -> Tensor:
@@ -21,34 +22,33 @@ def luma(planes: Tensor, out: Tensor) -> Tensor:
 
 
 def adjust_brightness(planes: Tensor, factor: Tensor, scratch: Tensor) -> None:
-    """Brightness, x <- clamp(f x), with a factor for each item (items, 1)."""
-    planes.mul_(factor).clamp_(0, 1)
+    """Brightness, x <- f x, with a factor for each item (items, 1)."""
+    planes.mul_(factor)
 
 
 def adjust_contrast(planes: Tensor, factor: Tensor, scratch: Tensor) -> None:
-    """Contrast, x <- clamp(f x + (1 - f) mean(L(x))), L the luma, with a factor for each item (items, 1)."""
-    mean = luma(planes, scratch[0]).mean(dim=1, keepdim=True)
-    planes.mul_(factor).add_(mean.mul_(1 - factor)).clamp_(0, 1)
+    """Contrast, x <- f x + (1 - f) mean(L(x)), L the luma, with a factor for each item (items, 1)."""
+    mean = luma(planes, scratch).mean(dim=1, keepdim=True)
+    planes.mul_(factor).add_(mean.mul_(1 - factor))
 
 
 def adjust_saturation(planes: Tensor, factor: Tensor, scratch: Tensor) -> None:
-    """Saturation, x <- clamp(f x + (1 - f) L(x)), L the luma, with a factor for each item (items, 1)."""
-    grey = luma(planes, scratch[0]).mul_(1 - factor)
-    torch.addcmul(grey, planes, factor, out=planes).clamp_(0, 1)
+    """Saturation, x <- f x + (1 - f) L(x), L the luma, with a factor for each item (items, 1)."""
+    torch.lerp(luma(planes, scratch), planes, factor, out=planes)
 
 
 ADJUST = {BRIGHTNESS: adjust_brightness, CONTRAST: adjust_contrast, SATURATION: adjust_saturation}
 
 
 def blend(planes: Tensor, own: Tensor, grey: Tensor, mean: Tensor, scratch: Tensor) -> None:
-    """All three in one, x <- clamp(own x + grey L(x) + mean avg(L(x))), with coefficients for each item.
+    """All three in one, x <- own x + grey L(x) + mean avg(L(x)), with coefficients for each item (items, 1).
 
     Brightness by f has the coefficients f, 0, 0, contrast f, 0, 1 - f, and saturation f, 1 - f, 0.
     """
-    base = luma(planes, scratch[0])
+    base = luma(planes, scratch)
     average = base.mean(dim=1, keepdim=True).mul_(mean)
     base.mul_(grey).add_(average)
-    torch.addcmul(base, planes, own, out=planes).clamp_(0, 1)
+    torch.addcmul(base, planes, own, out=planes)
 
 
 def adjust_hue(planes: Tensor, turns: Tensor, scratch: Tensor) -> None:
@@ -57,35 +57,35 @@ def adjust_hue(planes: Tensor, turns: Tensor, scratch: Tensor) -> None:
     With V and m the largest and smallest channel and C = V - m, the hue in sixths of a turn is
     h = 4 + (1 + (r + g - b - m) / C) sign(r - g), and the channels of hue h are
     m + C clamp(|h - 3| - 1), m + C clamp(2 - |h - 2|) and m + C clamp(2 - |h - 4|), with clamp to [0, 1].
+    It needs four planes of scratch.
     """
     red, green, blue = planes.unbind()
-    chroma, smallest, hue, other = scratch[:4].unbind()
-    torch.maximum(red, green, out=chroma)
-    torch.maximum(chroma, blue, out=chroma)
-    torch.minimum(red, green, out=smallest)
-    torch.minimum(smallest, blue, out=smallest)
-    chroma.sub_(smallest)
-    torch.mul(chroma, 6, out=other).clamp_min_(1e-12)
-    torch.add(red, green, out=hue).sub_(blue).sub_(smallest).div_(other).add_(1 / 6)
-    hue.copysign_(torch.sub(red, green, out=other))
+    chroma, smallest, hue, other = scratch.unbind()
+    torch.amin(planes, dim=0, out=smallest)
+    torch.amax(planes, dim=0, out=chroma).sub_(smallest)
+    torch.add(_TINY, chroma, alpha=6, out=other)
+    torch.add(red, green, out=hue).sub_(blue).sub_(smallest)
+    torch.addcdiv(_SIXTH, hue, other, out=hue).copysign_(torch.sub(red, green, out=other))
     # in turns, and positive before the fraction is taken
     hue.add_(turns + (4 / 6 + 1)).frac_()
-    torch.sub(smallest, chroma, out=red)
+
+    def distance(opposite: float) -> Tensor:
+        return torch.sub(hue, opposite, out=other).abs_().clamp_(1 / 6, 2 / 6)
+
+    torch.sub(smallest, chroma, out=red).addcmul_(chroma, distance(3 / 6), value=6)
     torch.add(smallest, chroma, alpha=2, out=green)
-    blue.copy_(green)
-    for channel, opposite, sign in ((red, 3 / 6, 6), (green, 2 / 6, -6), (blue, 4 / 6, -6)):
-        channel.addcmul_(chroma, torch.sub(hue, opposite, out=other).abs_().clamp_(1 / 6, 2 / 6), value=sign)
+    torch.addcmul(green, chroma, distance(4 / 6), value=-6, out=blue)
+    green.addcmul_(chroma, distance(2 / 6), value=-6)
 
 
 def to_grey(planes: Tensor, scratch: Tensor) -> None:
     """Greyscale, x <- L(x), the luma, in all three channels."""
-    planes.copy_(luma(planes, scratch[0]))
+    planes.copy_(luma(planes, scratch))
 
 
 def mix_grey(planes: Tensor, kept: Tensor, scratch: Tensor) -> None:
     """Greyscale for the items whose ``kept`` (items, 1) is 0, nothing for those whose is 1."""
-    grey = luma(planes, scratch[0]).mul_(1 - kept)
-    torch.addcmul(grey, planes, kept, out=planes)
+    torch.lerp(luma(planes, scratch), planes, kept, out=planes)
 
 
 def solarise(planes: Tensor, threshold: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Crop, resize and flip of one image of any size, with Pillow, in a loader's worker."""
+"""Crop, resize and flip of one image of any size, in a loader's worker."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,10 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.draws import draw_crops
-
-_FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
 
 def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Generator) -> Tensor:
@@ -25,19 +24,23 @@ def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Ge
     Returns:
         uint8 (views, 3, size, size).
     """
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).unsqueeze(0)
     crops = draw_crops(run, 1, image.height, image.width, generator)
-    size, filter = run[0].size, _FILTERS[run[0].interpolation]
-    made = np.empty((len(run), size, size, 3), dtype=np.uint8)
-    low, high = crops.low.int().flip(1), crops.high.int().flip(1)
-    start = (crops.start - crops.low).flip(1)
-    # as Pillow has them: left, top, right, bottom
-    regions = torch.cat([low, high], dim=1).tolist()
-    boxes = torch.cat([start, start + crops.extent.flip(1)], dim=1).tolist()
-    for view, region, box, flip in zip(made, regions, boxes, crops.flip.tolist(), strict=True):
-        # Pillow's filter reads beyond its box, so what it may read is cut out first
-        pixels = np.asarray(image.crop(region).resize((size, size), filter, box=box))
-        view[:] = pixels[:, ::-1] if flip else pixels
-    return torch.from_numpy(made).permute(0, 3, 1, 2)
+    size, filter = run[0].size, run[0].interpolation
+    scale = crops.extent / size
+    resized = ((crops.high - crops.low) / scale).round().int().tolist()
+    offset = ((crops.start - crops.low) / scale).round().int().tolist()
+    low, high, flip = crops.low.int().tolist(), crops.high.int().tolist(), crops.flip.tolist()
+    made = torch.empty(len(run), 3, size, size, dtype=torch.uint8)
+    for i in range(len(run)):
+        region = pixels[:, :, low[i][0] : high[i][0], low[i][1] : high[i][1]]
+        # on uint8 images in channels-last order this is Pillow's filter, at several times the speed
+        region = region.contiguous(memory_format=torch.channels_last)
+        whole = interpolate(region, resized[i], mode=filter, antialias=True)
+        (top, left) = offset[i]
+        view = whole[0, :, top : top + size, left : left + size]
+        made[i] = view.flip(2) if flip[i] else view
+    return made
 
 
 def shortest_side(view: Augmentation) -> int:

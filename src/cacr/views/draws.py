@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cacr.views.augmentation import Augmentation
+
+Array = NDArray[np.float64]
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 _ATTEMPTS = 10  # as torchvision: this many tries at a crop that fits, then a central one
@@ -25,6 +29,8 @@ class Rows:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """The items of all parts, one part after the other."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(*(torch.cat(values) for values in zip(*(vars(p).values() for p in parts), strict=True)))
 
 
@@ -80,58 +86,65 @@ def _coin(items: int, probability: float, generator: torch.Generator) -> Tensor:
     return _uniform((items,), 0, 1, generator) < probability
 
 
-def draw_crops(
-    run: Sequence[Augmentation], images: int, height: int, width: int, generator: torch.Generator
-) -> Crops:
-    """Crops of all views of ``images`` images of one size (height, width); view by view."""
-    parts = []
-    for view, items in _groups(run, images):
-        if view.scale is None:
-            start, extent = _centre_window(view, height, width).expand(items, 2, 2).unbind(1)
-            low = torch.zeros_like(start)
-            high = low + torch.tensor([height, width])
-        else:
-            start, extent = _random_windows(view, items, height, width, generator)
-            low, high = start, start + extent
-        parts.append(Crops(start, extent, low, high, flip=_coin(items, view.flip, generator)))
-    return Crops.join(parts)
-
-
 def _groups(run: Sequence[Augmentation], images: int) -> list[tuple[Augmentation, int]]:
     # neighbours that are equal share a draw, because a draw costs the same for one view as for ten
     return [(view, images * len(list(views))) for view, views in groupby(run)]
 
 
-def _random_windows(
-    view: Augmentation, items: int, height: int, width: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def draw_crops(
+    run: Sequence[Augmentation], images: int, height: int, width: int, generator: torch.Generator
+) -> Crops:
+    """Crops of all views of ``images`` images of one size (height, width); view by view."""
+    groups = _groups(run, images)
+    return Crops.join([_draw_crops(view, items, height, width, generator) for view, items in groups])
+
+
+def _draw_crops(view: Augmentation, items: int, height: int, width: int, generator: torch.Generator) -> Crops:
+    # in NumPy, whose calls cost less: loader workers draw for one image at a time
+    drawn = _uniform((items, 2 * _ATTEMPTS + 3), 0, 1, generator).numpy()
+    if view.scale is None:
+        start, extent = _centre_windows(view, items, height, width)
+        low, high = np.zeros((items, 2)), np.tile([float(height), float(width)], (items, 1))
+    else:
+        start, extent = _random_windows(view, drawn, height, width)
+        low, high = start, start + extent
+    return Crops(
+        start=torch.from_numpy(start),
+        extent=torch.from_numpy(extent),
+        low=torch.from_numpy(low),
+        high=torch.from_numpy(high),
+        flip=torch.from_numpy(drawn[:, -1] < view.flip),
+    )
+
+
+def _random_windows(view: Augmentation, drawn: Array, height: int, width: int) -> tuple[Array, Array]:
+    """Start and extent, (items, 2), from draws in [0, 1): areas, ratios and a place."""
     assert view.scale is not None
+    smallest, largest = (height * width * share for share in view.scale)
     narrow, wide = view.ratio
-    area = height * width * _uniform((items, _ATTEMPTS), *view.scale, generator)
-    ratio = _uniform((items, _ATTEMPTS), math.log(narrow), math.log(wide), generator).exp()
-    place = _uniform((items, 2), 0, 1, generator)
-    tried = torch.stack([area / ratio, area * ratio], dim=2).sqrt().round()
-    image = torch.tensor([height, width], dtype=torch.float64)
-    fits = ((tried > 0) & (tried <= image)).all(dim=2)
-    extent = tried[torch.arange(items), fits.int().argmax(dim=1)]
-    start = (place * (image - extent + 1)).floor()
-    # where no attempt fits: the largest central crop whose ratio is allowed
-    central = min(max(width / height, narrow), wide)
-    largest = torch.tensor(
-        [min(height, round(width / central)), min(width, round(height * central))]
-    ).double()
-    found = fits.any(dim=1, keepdim=True)
-    return torch.where(found, start, ((image - largest) / 2).floor()), torch.where(found, extent, largest)
+    area = smallest + (largest - smallest) * drawn[:, :_ATTEMPTS]
+    ratio = narrow * (wide / narrow) ** drawn[:, _ATTEMPTS : 2 * _ATTEMPTS]
+    h, w = np.rint(np.sqrt(area / ratio)), np.rint(np.sqrt(area * ratio))
+    fits = (h > 0) & (h <= height) & (w > 0) & (w <= width)
+    first = np.arange(len(drawn)), fits.argmax(axis=1)
+    extent = np.stack([h[first], w[first]], axis=1)
+    start = np.floor(drawn[:, 2 * _ATTEMPTS : 2 * _ATTEMPTS + 2] * (np.array([height, width]) - extent + 1))
+    lost = ~fits[first]
+    if lost.any():  # no attempt fits: the largest central crop whose ratio is allowed
+        central = min(max(width / height, narrow), wide)
+        extent[lost] = min(height, round(width / central)), min(width, round(height * central))
+        start[lost] = (np.array([height, width]) - extent[lost]) // 2
+    return start, extent
 
 
-def _centre_window(view: Augmentation, height: int, width: int) -> Tensor:
-    """(2, 2): start and extent, both in rows and columns."""
+def _centre_windows(view: Augmentation, items: int, height: int, width: int) -> tuple[Array, Array]:
+    """Start and extent, (items, 2)."""
     assert view.resize is not None
     long = int(view.resize * max(height, width) / min(height, width))
     resized = (view.resize, long) if height <= width else (long, view.resize)
-    scale = torch.tensor([height / resized[0], width / resized[1]], dtype=torch.float64)
-    start = torch.tensor([round((side - view.size) / 2) for side in resized])
-    return torch.stack([start * scale, view.size * scale])
+    scale = np.array([height / resized[0], width / resized[1]])
+    start = np.array([round((side - view.size) / 2) for side in resized])
+    return np.tile(start * scale, (items, 1)), np.tile(view.size * scale, (items, 1))
 
 
 def draw_colours(run: Sequence[Augmentation], images: int, generator: torch.Generator) -> Colours:

@@ -57,11 +57,13 @@ class ColourPlan:
             for values in (own, rest * (steps == SATURATION), rest * (steps == CONTRAST), steps)
         ]
         self._kinds: list[list[int]] = in_slots.pop().tolist()
+        self._factors: list[list[float]] = in_slots[0].tolist()
         numbers = torch.cat([*in_slots, colours.factor[:, HUE:].T, 1 - colours.grey[None].double()])
         columns = numbers.float().to(device, non_blocking=True).unsqueeze(2).unbind()
         self._own, self._share, self._mean = columns[0:6], columns[6:12], columns[12:18]
         self._turns, self._kept = columns[18:]
         self._grey: list[bool] = colours.grey.tolist()
+        self._half, self._reach = half_kernels(colours.sigma, colours.radius)
         self._blurred: list[bool] = (colours.sigma > 0).tolist()
         self._solarised: list[bool] = (colours.threshold < math.inf).tolist()
 
@@ -81,7 +83,7 @@ class ColourPlan:
             self._blend(flat, first, last, slot, workspace)
         grey = self._grey[first:last]
         if any(grey):
-            scratch = workspace("scratch", 1, *flat.shape[1:])
+            scratch = workspace("scratch", *flat.shape[1:])
             if all(grey):
                 to_grey(flat, scratch)
             else:
@@ -94,13 +96,17 @@ class ColourPlan:
         if begin >= end:
             return
         part = planes[:, begin - first : end - first]
-        scratch = workspace("scratch", 1, *part.shape[1:])
+        scratch = workspace("scratch", *part.shape[1:])
         kinds = set(self._kinds[slot][begin:end])
         own = self._own[slot][begin:end]
         if len(kinds) == 1:
             ADJUST[kinds.pop()](part, own, scratch)
         else:
             blend(part, own, self._share[slot][begin:end], self._mean[slot][begin:end], scratch)
+        if (
+            max(self._factors[slot][begin:end]) > 1
+        ):  # otherwise a mean of values in [0, 1], and as good as clamped
+            part.clamp_(0, 1)
 
     def _adjust_hue(self, planes: Tensor, first: int, last: int, workspace: Workspace) -> None:
         begin, end = max(first, self._with_hue[0]), min(last, self._with_hue[1])
@@ -109,8 +115,8 @@ class ColourPlan:
             adjust_hue(part, self._turns[begin:end], workspace("scratch", 4, *part.shape[1:]))
 
     def _blur(self, planes: Tensor, numbers: Tensor) -> None:
-        half = half_kernels(self._colours.sigma[numbers], self._colours.radius[numbers])
-        planes.copy_(blur(planes, half.to(planes.device)))
+        reach = int(self._reach[numbers].max())
+        blur(planes, self._half[numbers, : reach + 1].to(planes.device))
 
     def _solarise(self, planes: Tensor, numbers: Tensor) -> None:
         solarise(planes, self._colours.threshold[numbers, None].float().to(planes.device))

@@ -111,11 +111,11 @@ class Views:
         made = []
         for run, cut in zip(self.runs, crops, strict=True):
             cut = cut.to(self.device or cut.device, non_blocking=True)
-            count, size = cut.shape[1], run[0].size
+            flat, count, size = cut.flatten(0, 1), cut.shape[1], run[0].size
             plan = ColourPlan(draw_colours(run, count, generator), cut.device)
             views, workspace = self._empty(len(run), count, size, cut.device), Workspace(cut.device)
             for first, items in self._chunks(plan, size, cut.device):
-                chosen = cut.flatten(0, 1).index_select(0, items).transpose(0, 1)
+                chosen = flat.index_select(0, items).transpose(0, 1)
                 planes = workspace("planes", *chosen.shape).copy_(chosen).div_(255)
                 self._finish(planes, plan, first, items, workspace, views)
             made.append(views)
@@ -138,12 +138,14 @@ class Views:
     ) -> None:
         """Colours and normalises planes (3, items, size, size) and puts them in their places in ``views``."""
         plan.apply(planes, first, workspace)
-        for plane, mean, std in zip(planes.unbind(), self.mean, self.std, strict=True):
-            plane.mul_(1 / std).sub_(mean / std)
         places = views.permute(0, 1, 3, 4, 2).flatten(0, 1)
-        images = planes.to(self.dtype).permute(1, 2, 3, 0)
-        if len(items) == 1:
-            places[int(items) : int(items) + 1] = images
-        else:
-            # in order first: an indexed copy of planes reads them value by value
-            places.index_copy_(0, items, workspace("images", *images.shape, dtype=self.dtype).copy_(images))
+        single = len(items) == 1
+        images = (
+            places[int(items)].unsqueeze(0)
+            if single
+            else workspace("images", *planes.shape[1:], 3, dtype=self.dtype)
+        )
+        for channel, mean, std in zip(range(3), self.mean, self.std, strict=True):
+            torch.add(torch.tensor(-mean / std), planes[channel], alpha=1 / std, out=images[..., channel])
+        if not single:
+            places.index_copy_(0, items, images)

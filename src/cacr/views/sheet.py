@@ -1,0 +1,62 @@
+"""A contact sheet: what the encoder will see."""
+
+from collections.abc import Sequence
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cacr.views.views import Views
+
+_BACKGROUND = (255, 255, 255)
+
+
+def contact_sheet(
+    images: Sequence[Image.Image],
+    views: Views,
+    *,
+    seed: int = 0,
+    cell: int | None = None,
+    gap: int = 4,
+) -> Image.Image:
+    """Rows are images, columns the image itself and its views, with the normalisation undone.
+
+    Args:
+        images: RGB, of any size.
+        views: Makes the columns.
+        seed: Of the views.
+        cell: Side of the largest view on the page, in pixels; views of other sizes in proportion. By default
+            views keep their size, and small ones are enlarged to 96 pixels.
+        gap: White space between cells, in pixels.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    cut = [views.crop(image, generator) for image in images]
+    made = views.colour([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
+    columns = [view for run in made for view in _to_pixels(run, views)]
+    largest = max(column.shape[1] for column in columns)
+    scale = (cell or max(96, largest)) / largest
+    side = round(largest * scale)
+    widths = [side] + [round(column.shape[1] * scale) for column in columns]
+    lefts = [gap + sum(widths[:i]) + gap * i for i in range(len(widths))]
+    page = Image.new("RGB", (lefts[-1] + widths[-1] + gap, gap + len(images) * (side + gap)), _BACKGROUND)
+    for row, image in enumerate(images):
+        top = gap + row * (side + gap)
+        page.paste(_fitted(image, side), (lefts[0], top))
+        for column, width, left in zip(columns, widths[1:], lefts[1:], strict=True):
+            view = Image.fromarray(column[row].numpy())
+            page.paste(view.resize((width, width), Image.Resampling.NEAREST), (left, top))
+    return page
+
+
+def _to_pixels(run: Tensor, views: Views) -> Tensor:
+    """uint8 (views, images, size, size, 3) of normalised (views, images, 3, size, size)."""
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (views.mean, views.std))
+    pixels = (run.cpu().float() * std + mean).mul(255).round().clamp(0, 255)
+    return pixels.to(torch.uint8).permute(0, 1, 3, 4, 2)
+
+
+def _fitted(image: Image.Image, side: int) -> Image.Image:
+    """The whole image, its longer side as long as a cell."""
+    factor = side / max(image.size)
+    size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
+    return image.resize(size, Image.Resampling.BICUBIC if factor < 2 else Image.Resampling.NEAREST)
