@@ -18,7 +18,9 @@ TINY = {
 """Settings of a run that takes a second."""
 
 
-def save_images(folder: Path, count: int, *, size: int = 40, seed: int = 0, suffix: str = ".png") -> list[Path]:
+def save_images(
+    folder: Path, count: int, *, size: int = 40, seed: int = 0, suffix: str = ".png"
+) -> list[Path]:
     """Images of coloured noise with a bright disc, each one different."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)

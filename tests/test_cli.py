@@ -51,7 +51,14 @@ def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path)
     out = tmp_path / "run"
     code, text = run("pretrain", classes, "--out", out, "--epochs", 1, *SHORT)
     assert code == 0
-    for fact in ("40 images in 2 classes", "3 of each image", "7 for each query", "parameters", "memory", "time"):
+    for fact in (
+        "40 images in 2 classes",
+        "3 of each image",
+        "7 for each query",
+        "parameters",
+        "memory",
+        "time",
+    ):
         assert fact in text, fact
     assert {"config.yaml", "metrics.jsonl", "encoder.safetensors", "encoder.json", "report.html"} <= {
         path.name for path in out.iterdir()
@@ -200,7 +207,16 @@ def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, t
 def test_list_names_everything(run: Run) -> None:
     code, text = run("list")
     assert code == 0
-    for name in ("cacr", "info_nce", "in_batch", "small_alexnet", "cifar10", "moco-v2", "knn", "linear-paper"):
+    for name in (
+        "cacr",
+        "info_nce",
+        "in_batch",
+        "small_alexnet",
+        "cifar10",
+        "moco-v2",
+        "knn",
+        "linear-paper",
+    ):
         assert name in text
 
 

@@ -52,7 +52,9 @@ def test_imports_go_one_way() -> None:
         siblings = (GROUPS[level] if 0 <= level < 6 else set()) - {part}
         if level == -1:
             later, siblings = set().union(*GROUPS), set()
-        wrong += [f"{path.relative_to(PACKAGE)} imports {name}" for name in _imports(path) & (later | siblings)]
+        wrong += [
+            f"{path.relative_to(PACKAGE)} imports {name}" for name in _imports(path) & (later | siblings)
+        ]
     assert not wrong
 
 

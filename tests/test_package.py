@@ -34,7 +34,9 @@ def test_import_and_help_do_not_load_torch() -> None:
 def test_the_wheel_runs_the_demo_outside_the_checkout(tmp_path: Path) -> None:
     """Built, installed without the checkout beside the dependencies of this environment, and run."""
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, capture_output=True
+        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
     )
     (wheel,) = tmp_path.glob("*.whl")
     target = tmp_path / "env"
@@ -47,5 +49,7 @@ def test_the_wheel_runs_the_demo_outside_the_checkout(tmp_path: Path) -> None:
         command, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment
     ).stdout
     assert "report:" in output and (tmp_path / "demo" / "report.html").exists()
-    listed = subprocess.run([target / "bin" / "cacr", "bench"], check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        [target / "bin" / "cacr", "bench"], check=True, capture_output=True, text=True
+    ).stdout
     assert "end_to_end" in listed

@@ -24,14 +24,18 @@ def _inputs(images: int) -> tuple[torch.Tensor, torch.nn.Linear]:
     return x, torch.nn.Linear(4, DIM, dtype=torch.float64)
 
 
-def _loss_and_gradient(x: torch.Tensor, layer: torch.nn.Linear, objective: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _loss_and_gradient(
+    x: torch.Tensor, layer: torch.nn.Linear, objective: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
     loss = objective(gather(layer(x)))
     (gradient,) = torch.autograd.grad(loss, [layer.weight])
     return loss.detach(), gradient
 
 
 def _objectives() -> dict[str, Any]:
-    return {"cacr-all": CACRLoss(negatives="all")} | {name: CACRLoss(negatives=name) for name in ("same", "cross")}
+    return {"cacr-all": CACRLoss(negatives="all")} | {
+        name: CACRLoss(negatives=name) for name in ("same", "cross")
+    }
 
 
 def _work(rank: int, world_size: int, folder: str) -> None:

@@ -11,7 +11,9 @@ CPU = torch.device("cpu")
 
 
 def _source(images: int, size: int) -> ArraySource:
-    return ArraySource("arrays", torch.zeros(images, 3, size, size, dtype=torch.uint8), labels=np.zeros(images))
+    return ArraySource(
+        "arrays", torch.zeros(images, 3, size, size, dtype=torch.uint8), labels=np.zeros(images)
+    )
 
 
 def test_nothing_stays_auto_and_what_was_asked_for_stays() -> None:
@@ -24,12 +26,18 @@ def test_nothing_stays_auto_and_what_was_asked_for_stays() -> None:
 
 def test_digits_are_small() -> None:
     settings = resolve(PretrainSettings(data="digits"), _source(1000, 28), world_size=1, device=CPU)
-    assert (settings.encoder, settings.width, settings.views, settings.batch_size) == ("small_alexnet", 0.25, 5, 128)
+    assert (settings.encoder, settings.width, settings.views, settings.batch_size) == (
+        "small_alexnet",
+        0.25,
+        5,
+        128,
+    )
     assert (settings.image_size, settings.preset) == (32, "digits")
 
 
 @pytest.mark.parametrize(
-    ("side", "size", "encoder"), [(28, 32, "small_alexnet"), (96, 64, "small_alexnet"), (300, 224, "resnet18")]
+    ("side", "size", "encoder"),
+    [(28, 32, "small_alexnet"), (96, 64, "small_alexnet"), (300, 224, "resnet18")],
 )
 def test_size_and_encoder_follow_the_images(side: int, size: int, encoder: str) -> None:
     settings = resolve(PretrainSettings(data="arrays"), _source(200, side), world_size=1, device=CPU)

@@ -46,7 +46,9 @@ def _assert_equal_runs(first: Path, second: Path) -> None:
         [value["momentum_buffer"] for value in state["optimizer"]["state"].values()] for state in states
     ]
     assert all(torch.equal(a, b) for a, b in zip(*momenta, strict=True))
-    losses = [[(row["step"], row["loss"]) for row in RunFolder(run).read_metrics()] for run in (first, second)]
+    losses = [
+        [(row["step"], row["loss"]) for row in RunFolder(run).read_metrics()] for run in (first, second)
+    ]
     assert losses[0] == losses[1]
 
 
@@ -125,7 +127,7 @@ def test_other_data_is_refused(photos: Path, tmp_path: Path) -> None:
     save_images(data, 12)
     pretrain({"data": str(data), **SETTINGS, "max_steps": 1}, tmp_path / "run")
     save_images(data, 14)
-    with pytest.raises(UserError, match="trained on 12 images, but .* now has 14"):
+    with pytest.raises(UserError, match=r"trained on 12 images, but .* now has 14"):
         pretrain({"max_steps": 2}, tmp_path / "run", resume=True)
 
 
@@ -133,7 +135,7 @@ def test_a_newer_format_is_refused(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "newer"
     out.mkdir()
     (out / "config.yaml").write_text((trained / "config.yaml").read_text().replace("format: 1", "format: 99"))
-    with pytest.raises(UserError, match="format 99.*upgrade"):
+    with pytest.raises(UserError, match=r"format 99.*upgrade"):
         pretrain({}, out, resume=True)
 
 
