@@ -67,7 +67,11 @@ def _measure(
     """Run one protocol, and put down with its score what it depends on."""
     score = PROTOCOLS[protocol](task, options)
     data, info = task.data, task.encoder.info
-    described = {name: value for name, value in asdict(info).items() if name not in ("training", "format")}
+    described = {
+        name: list(value) if isinstance(value, tuple) else value  # as JSON gives it back
+        for name, value in asdict(info).items()
+        if name not in ("training", "format")
+    }
     return Result(
         protocol=protocol,
         subject=subject,

@@ -1,0 +1,157 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from cacr.config import EvaluateSettings, PaperLinearSettings
+from cacr.data import ArraySource
+from cacr.encoders import load_encoder
+from cacr.errors import SettingsError, UserError
+from cacr.evaluation import evaluate, evaluate_run, read_results, results_table
+from cacr.evaluation.labelled import LabelledData
+from cacr.evaluation.linear_paper import linear_paper
+from cacr.evaluation.task import Task
+from tests.evaluation.conftest import write_images
+
+
+@pytest.fixture
+def copied(run: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "copied"
+    folder.mkdir()
+    for path in run.glob("encoder.*"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_results_say_what_they_depend_on(copied: Path, images: Path) -> None:
+    settings = EvaluateSettings(
+        data=str(images),
+        protocols=("knn", "linear"),
+        options={"k": 3, "linear.epochs": 20},
+        workers=0,
+        seed=5,
+    )
+    results = evaluate(copied, settings)
+    files = sorted((copied / "evaluation").iterdir())
+    assert [path.name for path in files] == [f"knn-{images.name}.json", f"linear-{images.name}.json"]
+    stored = json.loads(files[0].read_text())
+    assert stored["score"] == results[0].score > 0.8
+    assert stored["settings"] == {"k": 3, "temperature": 0.07, "labels_per_class": None, "draws": 5}
+    assert stored["seed"] == 5
+    assert stored["counts"] == {"train_images": 36, "test_images": 9, "classes": 3, "unreadable": 0}
+    assert stored["training"] == {"images": 30, "views": 5, "steps": 7}
+    assert stored["split"] == f"a fifth of each class of {images}, held out with seed 5"
+    assert stored["encoder"]["encoder"] == "small_alexnet"
+    assert {"cacr", "torch", "python"} <= set(stored["versions"])
+    assert json.loads(files[1].read_text())["settings"]["epochs"] == 20
+    assert read_results(copied / "evaluation") == results
+    assert evaluate(copied, settings) == results
+
+
+def test_few_labels_give_mean_and_spread_beside_baselines(copied: Path, images: Path) -> None:
+    results = evaluate_run(
+        copied,
+        {
+            "data": str(images),
+            "labels_per_class": 2,
+            "draws": 3,
+            "baselines": ["untrained", "pixels"],
+            "workers": 0,
+        },
+    )
+    assert [(r.protocol, r.subject) for r in results] == [
+        (protocol, subject)
+        for subject in ("encoder", "untrained", "pixels")
+        for protocol in ("knn", "linear")
+    ]
+    for result in results:
+        scores = torch.tensor(result.details["scores"], dtype=torch.float64)
+        assert len(scores) == 3
+        assert result.score == pytest.approx(scores.mean().item())
+        assert result.spread == pytest.approx(scores.std().item())
+    assert (copied / "evaluation" / f"linear-{images.name}-2-per-class-pixels.json").exists()
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(results_table(results))
+    shown = capture.get()
+    assert all(
+        text in shown
+        for text in ("untrained", "pixels", "2 a class", results[0].text, "held out with seed 0")
+    )
+
+
+def test_a_test_folder_is_numbered_like_the_training_folder(
+    copied: Path, images: Path, tmp_path: Path
+) -> None:
+    test = write_images(tmp_path / "test", per_class=4, seed=1, classes=("green", "red"))
+    (result,) = evaluate_run(
+        copied, {"data": str(images), "test_data": str(test), "protocols": ["knn"], "k": 5, "workers": 0}
+    )
+    assert result.score > 0.8  # by the folders' own numbering nothing would be right
+    assert result.split == f"the images of {test}"
+    assert result.counts["train_images"] == 45 and result.counts["test_images"] == 8
+
+
+def test_the_paper_protocol_reports_the_last_epoch_and_names_the_best(run: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 100, (60, 3, 16, 16), generator=generator, dtype=torch.uint8)
+    labels = torch.arange(60) % 3
+    pixels[torch.arange(60), labels] += 100
+    train = ArraySource("train", pixels[:40], labels=labels[:40].numpy())
+    test = ArraySource("test", pixels[40:], labels=labels[40:].numpy())
+    encoder = load_encoder(run).train()
+    for layer in encoder.modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
+            layer.momentum = None  # statistics of this data, so that features are of ordinary size
+    encoder(torch.stack([encoder.preprocess(image) for image in pixels]))
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    seen: list[tuple[int, int]] = []
+    task = Task(encoder, LabelledData(train, test, "by hand", 3), progress=lambda *now: seen.append(now))
+    score = linear_paper(task, PaperLinearSettings(lr=0.01, epochs=6, batch_size=8))
+    curve = score.details["epochs"]
+    assert len(curve) == 6 and score.value == curve[-1] > 0.6
+    assert score.details["best"] == max(curve) == curve[score.details["best_epoch"] - 1]
+    assert seen[-1] == (6, 6)
+    torch.testing.assert_close(encoder.state_dict(), before)  # also the statistics of batch norm
+
+
+def test_every_wrong_setting_is_named_at_once(run: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        evaluate_run(
+            run,
+            {
+                "data": "x",
+                "batch_size": 0,
+                "temprature": 1,
+                "knn.kk": 2,
+                "k": -1,
+                "seeed": 3,
+                "protocols": ("knn",),
+            },
+        )
+    text = str(caught.value)
+    assert len(caught.value.problems) == 5
+    assert "batch_size must be" in text
+    assert "no setting 'temprature'; did you mean temperature" in text
+    assert "no setting 'knn.kk'; did you mean knn.k" in text
+    assert "knn: k must be" in text
+    assert "no setting 'seeed'; did you mean seed" in text
+
+
+def test_unknown_protocols_and_baselines_are_answered_with_the_nearest(run: Path) -> None:
+    with pytest.raises(UserError, match="no protocol 'linaer'; did you mean linear"):
+        evaluate_run(run, {"data": "x", "protocols": ("linaer",)})
+    with pytest.raises(UserError, match="no baseline 'pixel'; did you mean pixels"):
+        evaluate_run(run, {"data": "x", "baselines": ("pixel",)})
+
+
+def test_data_without_labels_is_refused(run: Path, images: Path) -> None:
+    with pytest.raises(UserError, match="has no labels, which evaluation needs"):
+        evaluate_run(run, {"data": str(images / "red")})
+
+
+def test_more_labels_than_there_are_is_refused(run: Path, images: Path) -> None:
+    with pytest.raises(UserError, match="choose at most 12"):
+        evaluate_run(run, {"data": str(images), "labels_per_class": 13, "workers": 0})
