@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 import cacr
 from cacr.config import PretrainSettings
@@ -88,11 +89,11 @@ def measure_speed(source: Source) -> Iterator[str]:
     )
     batches = _endless(loader)
     images = next(batches)
-    make = (
-        (lambda: views(images[0], generator("noise")))
-        if raw
-        else (lambda: views.colour(images, generator("noise")))
-    )
+
+    def make() -> list[Tensor]:
+        draw = generator("noise")
+        return views(images[0], draw) if raw else views.colour(images, draw)
+
     method = build_method(settings).to(device).to(memory_format=torch.channels_last)
     made = make()
 

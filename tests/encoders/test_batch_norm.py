@@ -46,6 +46,7 @@ def test_one_forward_equals_one_forward_per_view(make) -> None:
 def test_the_number_of_views_can_change_and_one_is_ordinary() -> None:
     torch.manual_seed(0)
     plain, images = small_alexnet()
+    plain, images = plain.double(), images.double()
     changed = copy.deepcopy(plain)
     for views in (2, 4, 1):
         normalise_per_view(changed, views)
