@@ -41,6 +41,8 @@ class Preset:
     default_views: int = 2
 
     def __post_init__(self) -> None:
+        if min(self.std) <= 0:
+            raise SettingsError([f"std is {','.join(map(str, self.std))}; all three must be more than 0"])
         # listings take the first line of a registered thing's documentation
         object.__setattr__(self, "__doc__", self.summary)
 
@@ -95,13 +97,11 @@ class Preset:
 
 
 def _resized(view: Augmentation, size: int) -> Augmentation:
-    kernel = view.blur_kernel * size / view.size
-    return replace(
-        view,
-        size=size,
-        resize=None if view.scale is not None else shorter_side(size),
-        blur_kernel=max(3, 2 * round((kernel - 1) / 2) + 1),
-    )
+    kernel = view.blur_kernel
+    if view.blur > 0:
+        kernel = max(3, 2 * round((kernel * size / view.size - 1) / 2) + 1)
+    resize = None if view.scale is not None else shorter_side(size)
+    return replace(view, size=size, resize=resize, blur_kernel=kernel)
 
 
 def shorter_side(size: int) -> int:

@@ -43,8 +43,7 @@ def contact_sheet(
         top = gap + row * (side + gap)
         page.paste(_fitted(image, side), (lefts[0], top))
         for column, width, left in zip(columns, widths[1:], lefts[1:], strict=True):
-            view = Image.fromarray(column[row].numpy())
-            page.paste(view.resize((width, width), Image.Resampling.NEAREST), (left, top))
+            page.paste(_fitted(Image.fromarray(column[row].numpy()), width), (left, top))
     return page
 
 
@@ -56,7 +55,7 @@ def _to_pixels(run: Tensor, views: Views) -> Tensor:
 
 
 def _fitted(image: Image.Image, side: int) -> Image.Image:
-    """The whole image, its longer side as long as a cell."""
+    """The whole image with its longer side this long; enlarged without smoothing, to show the pixels."""
     factor = side / max(image.size)
     size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
-    return image.resize(size, Image.Resampling.BICUBIC if factor < 2 else Image.Resampling.NEAREST)
+    return image.resize(size, Image.Resampling.BICUBIC if factor < 1 else Image.Resampling.NEAREST)
