@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from cacr.data import open_source, prepare
-from cacr.randomness import generator, numpy_generator
+from cacr.errors import UserError
+from cacr.randomness import numpy_generator
 from cacr.training.resolve import usual_preset, usual_size
-from cacr.views import PRESETS, contact_sheet
+from cacr.views import PRESETS, Views, contact_sheet
 
 
 def draw_sheet(
@@ -32,4 +33,8 @@ def draw_sheet(
     rng = numpy_generator("sheet", seed)
     numbers = rng.choice(len(source), size=min(images, len(source)), replace=False)
     originals = [source.read(int(number)) for number in numbers]
-    contact_sheet(originals, chosen, views=views, generator=generator("sheet", seed)).save(out)
+    made = Views(chosen.for_views(views), chosen.mean, chosen.std)
+    try:
+        contact_sheet(originals, made, seed=seed).save(out)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot write the picture {out}: {error}") from None
