@@ -230,7 +230,7 @@ def has_bf16() -> bool:
 def claim(text: str, value: float, bound: float, at_most: bool = False) -> None:
     met = value <= bound if at_most else value >= bound
     print(
-        f"  {'met ' if met else 'MISSED'} {text}: {value:.2f} ({'at most' if at_most else 'at least'} {bound:g})"
+        f"  {'met ' if met else 'MISSED'} {text}: {value:.3g} ({'at most' if at_most else 'at least'} {bound:g})"
     )
 
 

@@ -123,6 +123,17 @@ def test_autocast_keeps_softmax_in_float32(name, dtype, backend):
     )
 
 
+def test_autocast_with_labels():
+    z, labels = embeddings(1, 12, 16, dtype=torch.float32)[0], torch.arange(12) % 4
+    for loss in (CACRLoss(), InfoNCELoss()):
+        exact, (exact_gradient,) = value_and_gradient(lambda x, loss=loss: loss(x, labels), z)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value, (gradient,) = value_and_gradient(lambda x, loss=loss: loss(x, labels), z)
+        assert value.dtype == torch.float32
+        torch.testing.assert_close(value, exact, atol=0.02, rtol=0.02)
+        torch.testing.assert_close(gradient, exact_gradient, atol=0.05, rtol=0.1)
+
+
 def test_autocast_products_are_in_its_type():
     """Under bf16 the negatives' cosines are rounded, the positives' are not."""
     z = embeddings(2, 12, 16, dtype=torch.float32)

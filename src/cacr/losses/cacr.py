@@ -93,7 +93,7 @@ class CACRLoss(Objective):
         if self.margin is None:
             loss = self.attraction * parts["attraction"] + self.repulsion * parts["repulsion"]
         else:
-            queries = self.attraction * ca[list(pairs.owner)] + self.repulsion * cr
+            queries = self.attraction * pairs.of_owner(ca) + self.repulsion * cr
             loss = relu(queries + self.margin).mean()
         return {"loss": loss, **parts}
 
@@ -115,7 +115,7 @@ class CACRLoss(Objective):
         cr = -self._expected_cost(cosine)
         if self.tau_plus:
             positives = mean_of(pairs.positives, 0.0, pairs.absent)
-            correction = self._expected_cost(positives)[list(pairs.owner)]
+            correction = pairs.of_owner(self._expected_cost(positives))
             cr = (cr + self.tau_plus * correction) / (1 - self.tau_plus)
         return cr
 
@@ -132,10 +132,8 @@ class CACRLoss(Objective):
             backend=self.backend,
         )
         if self.tau_plus:
-            positives = lse_of(pairs.positives, 2 * t, pairs.absent) - lse_of(
-                pairs.positives, 0.0, pairs.absent
-            )
-            kernel = debiased(kernel, positives[list(pairs.owner)], self.tau_plus, -2 * t)
+            total, count = (lse_of(pairs.positives, a, pairs.absent) for a in (2 * t, 0.0))
+            kernel = debiased(kernel, pairs.of_owner(total - count), self.tau_plus, -2 * t)
         return torch.logsumexp(kernel, -1) - math.log(kernel.shape[-1]) - 2 * t
 
     def _expected_cost(self, cosine: Tensor) -> Tensor:

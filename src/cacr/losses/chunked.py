@@ -30,8 +30,8 @@ def slices(size: int, step: int) -> Iterator[slice]:
 
 def rows_per_block(width: int, device: torch.device) -> int:
     """How many rows of ``width`` numbers make one block."""
-    rows, keys = _BLOCK_CPU if device.type == "cpu" else _BLOCK_ACCELERATOR
-    return max(1, rows * keys // max(1, width))
+    height, keys = _block(device)
+    return max(1, height * keys // max(1, width))
 
 
 class Chunked(torch.autograd.Function):
@@ -137,11 +137,15 @@ def _gradients(ctx: Any, grad_lse: Tensor, grad_mean: Tensor) -> list[Tensor | N
 
 def _plan(queries: Tensor, keys: Tensor) -> Iterator[tuple[int, slice, list[slice]]]:
     """The blocks: for each batch and slice of rows, the slices of keys."""
-    height, width = _BLOCK_CPU if queries.device.type == "cpu" else _BLOCK_ACCELERATOR
+    height, width = _block(queries.device)
     key_slices = list(slices(keys.shape[1], width))
     for b in range(len(queries)):
         for r in slices(queries.shape[1], height):
             yield b, r, key_slices
+
+
+def _block(device: torch.device) -> tuple[int, int]:
+    return _BLOCK_CPU if device.type == "cpu" else _BLOCK_ACCELERATOR
 
 
 def _similarities(queries: Tensor, keys: Tensor, product: torch.dtype, dtype: torch.dtype) -> Tensor:

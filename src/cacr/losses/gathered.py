@@ -17,9 +17,9 @@ class GatheredCosines(torch.autograd.Function):
     @staticmethod
     def forward(queries: Tensor, keys: Tensor, index: Tensor) -> Tensor:
         """The cosines (rows, n)."""
-        return torch.cat(
-            [torch.bmm(keys[index[r]], queries[r, :, None])[..., 0] for r in _rows(queries, index)]
-        )
+        with torch.autocast(queries.device.type, enabled=False):
+            found = [torch.bmm(keys[index[r]], queries[r, :, None])[..., 0] for r in _rows(queries, index)]
+        return torch.cat(found)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
@@ -34,7 +34,8 @@ class GatheredCosines(torch.autograd.Function):
         grad_queries = []
         grad_keys = torch.zeros_like(keys)
         for r in _rows(queries, index):
-            grad_queries.append(torch.bmm(grad[r, None], keys[index[r]])[:, 0])
+            with torch.autocast(queries.device.type, enabled=False):
+                grad_queries.append(torch.bmm(grad[r, None], keys[index[r]])[:, 0])
             pushed = grad[r, :, None] * queries[r, None]
             grad_keys = grad_keys.index_add(0, index[r].flatten(), pushed.flatten(0, 1))
         return torch.cat(grad_queries), grad_keys, None

@@ -49,6 +49,10 @@ class Pairs:
             return self.positives[list(self.owner), :, list(self.partner)][..., None], None
         return self.positives, self.absent
 
+    def of_owner(self, x: Tensor) -> Tensor:
+        """Values of the query views (Q, ...), for each group (G, ...)."""
+        return x if self.owner == tuple(range(len(x))) else x[list(self.owner)]
+
     def log_count(self) -> Tensor:
         """The log of the number of negatives of each query, (M,) or a scalar."""
         count = sum(keys.count for keys in self.negatives)
@@ -226,6 +230,8 @@ def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Nega
         partner = tuple([w for u, w in links if u == v].index(w) for v, w in kept)
         return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept))
     queries, owner = _take(q, views), tuple(range(len(views)))
+    if negatives == "same" and views[-1] >= len(k):
+        raise ValueError("negatives 'same' need keys of every query view; local crops have none: use 'all'")
     seen = _take(k, views) if negatives == "same" else _take(k, sorted({w for _, w in links})).flatten(0, 1)
     return Pairs(positives, absent, queries, (_other_images(queries, seen),), owner)
 

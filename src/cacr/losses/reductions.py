@@ -84,7 +84,7 @@ def mean(
     queue_grad: bool = True,
     backend: Backend = "auto",
 ) -> Tensor:
-    """The softmax mean sum_j softmax_j(scale q.k_j) q.k_j, (..., rows); arguments as for :func:`lse`.
+    """The softmax mean sum_j softmax_j(scale q.k_j) q.k_j, (..., rows).
 
     Args:
         queries: As for :func:`lse`.
@@ -222,21 +222,24 @@ def _is_dense(queries: Tensor, keys: Tensor, backend: Backend) -> bool:
 
 
 def _attends(keys: Sequence[Keys], flows: Sequence[bool], backend: Backend) -> bool:
-    """Whether attention serves: forced, or on an accelerator, whose fused kernels beat a loop over blocks.
+    """Whether attention serves: forced, or where fused kernels hold no matrix and beat a loop over blocks.
 
     On a CPU the blocks are faster: attention computes seven products where blocks need three or four.
     """
-    applies = len(keys) == 1 and keys[0].mask is None and flows[0]
-    return applies and (
-        backend == "attention" or (backend == "auto" and keys[0].vectors.device.type != "cpu")
-    )
+    if len(keys) > 1 or keys[0].mask is not None or not flows[0]:
+        return False
+    vectors = keys[0].vectors
+    fused = vectors.device.type == "cuda" and vectors.dtype != torch.float64
+    return backend == "attention" or (backend == "auto" and fused)
 
 
 def _attention_mean(queries: Tensor, keys: Tensor, scale: float) -> Tensor:
     shape = queries.shape[:-1]
     queries, keys, _ = aligned(queries, Keys(keys))
-    keys = keys.to(queries.dtype)
-    read = scaled_dot_product_attention(queries[:, None], keys[:, None], keys[:, None], scale=scale)[:, 0]
+    keys = keys.to(queries.dtype)[:, None]
+    # Fused kernels take the maximum before they scale: a negative scale goes into the queries instead.
+    signed = (queries if scale >= 0 else -queries)[:, None]
+    read = scaled_dot_product_attention(signed, keys, keys, scale=abs(scale))[:, 0]
     return (queries * read).sum(-1, dtype=torch.promote_types(queries.dtype, torch.float32)).reshape(shape)
 
 

@@ -49,7 +49,7 @@ class TripletLoss(Objective):
             far = mean_of(pairs.positives, 0.0, pairs.absent)
             near = mean(pairs.queries, pairs.negatives, 0.0, backend=self.backend)
         positive, negative = 2 - 2 * far, 2 - 2 * near
-        loss = relu(positive[list(pairs.owner)] - negative + self.margin).mean()
+        loss = relu(pairs.of_owner(positive) - negative + self.margin).mean()
         return {"loss": loss, "positive": positive.mean(), "negative": negative.mean()}
 
 
