@@ -13,7 +13,7 @@ def small_alexnet() -> tuple[nn.Module, Tensor]:
 
 def resnetv2() -> tuple[nn.Module, Tensor]:
     # Batch norm with a built-in activation, timm's BatchNormAct2d.
-    return build_encoder("resnetv2_18", image_size=32), torch.randn(3 * 4, 3, 32, 32)
+    return build_encoder("resnetv2_18", image_size=32), torch.randn(3 * 2, 3, 32, 32)
 
 
 def cumulative() -> tuple[nn.Module, Tensor]:

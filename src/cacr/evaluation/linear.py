@@ -99,23 +99,29 @@ def fit_linear(
         settings: Rates, epochs and so on.
         seed: Of folds and batches.
     """
-    scaling = Scaling.of(features)
-    scaled = scaling(features)
+    rows = min(len(features), settings.batch_size)
+    with _threads_for(rows * min(features.shape) * len(settings.lrs) * classes):
+        scaling = Scaling.of(features)
+        scaled = scaling(features)
+        validation = _validate(scaled, labels, classes, settings, seed) if len(settings.lrs) > 1 else {}
+        lr = min(validation, key=validation.__getitem__, default=settings.lrs[0])
+        everything = torch.ones(1, len(labels), dtype=torch.bool, device=features.device)
+        weight, bias = train_heads(scaled, labels, everything, [lr], classes, settings, seed)
+    return LinearClassifier(scaling, weight[:, 0], bias[0], lr, validation)
+
+
+def _validate(
+    features: Tensor, labels: Tensor, classes: int, settings: LinearSettings, seed: int
+) -> dict[float, float]:
+    """Cross-entropy of each learning rate on labels that its classifiers did not learn from."""
     lrs = sorted(settings.lrs)
-    validation: dict[float, float] = {}
-    chosen = lrs[0]
-    if len(lrs) > 1:
-        judges = _judges(labels, settings.validation, seed).to(features.device)
-        used = ~judges.repeat_interleave(len(lrs), dim=0)
-        weight, bias = train_heads(scaled, labels, used, lrs * len(judges), classes, settings, seed)
-        logs = _logits(scaled, weight, bias).log_softmax(dim=2)
-        losses = -logs[torch.arange(len(labels)), :, labels] * ~used.T
-        losses = losses.view(len(labels), len(judges), len(lrs)).sum(dim=(0, 1)) / judges.sum()
-        validation = dict(zip(lrs, losses.tolist(), strict=True))
-        chosen = min(lrs, key=validation.__getitem__)
-    everything = torch.ones(1, len(labels), dtype=torch.bool, device=features.device)
-    weight, bias = train_heads(scaled, labels, everything, [chosen], classes, settings, seed)
-    return LinearClassifier(scaling, weight[:, 0], bias[0], chosen, validation)
+    judges = _judges(labels, settings.validation, seed).to(features.device)
+    used = ~judges.repeat_interleave(len(lrs), dim=0)
+    weight, bias = train_heads(features, labels, used, lrs * len(judges), classes, settings, seed)
+    logs = _logits(features, weight, bias).log_softmax(dim=2)
+    losses = -logs[torch.arange(len(labels)), :, labels] * ~used.T
+    losses = losses.view(len(labels), len(judges), len(lrs)).sum(dim=(0, 1)) / judges.sum()
+    return dict(zip(lrs, losses.tolist(), strict=True))
 
 
 def train_heads(
@@ -151,30 +157,29 @@ def train_heads(
     steps = batches * max(settings.epochs, math.ceil(settings.min_steps / batches))
     rates = features.new_tensor(lrs)[:, None]
     order = torch.empty(0)
-    with torch.no_grad(), _threads_for(min(count, settings.batch_size) * weight.numel()):
-        for step in range(steps):
-            if step % batches == 0:
-                order = torch.randperm(count, generator=generator("probe", seed, step)).to(features.device)
-            chosen = order[step % batches * settings.batch_size :][: settings.batch_size]
-            x, mask = features[chosen], used[:, chosen].T
-            # d loss / d logits of a softmax: probability - 1 for the right class, probability for the others.
-            slope = _logits(x, weight, bias).softmax(dim=2)
-            slope[torch.arange(len(chosen)), :, labels[chosen]] -= 1
-            slope *= (mask / mask.sum(dim=0).clamp(min=1)).unsqueeze(2)
-            lr = rates * (1 + math.cos(math.pi * step / steps)) / 2
-            gradient = (x.T @ slope.flatten(1)).view_as(weight) + settings.weight_decay * weight
-            for value, change, inertia in (
-                (weight, gradient, momentum),
-                (bias, slope.sum(dim=0), momentum_bias),
-            ):
-                inertia.mul_(MOMENTUM).add_(change)
-                value -= lr * (change + MOMENTUM * inertia)
+    for step in range(steps):
+        if step % batches == 0:
+            order = torch.randperm(count, generator=generator("probe", seed, step)).to(features.device)
+        chosen = order[step % batches * settings.batch_size :][: settings.batch_size]
+        x, mask = features[chosen], used[:, chosen].T
+        # d loss / d logits of a softmax: probability - 1 for the right class, probability for the others.
+        slope = _logits(x, weight, bias).softmax(dim=2)
+        slope[torch.arange(len(chosen)), :, labels[chosen]] -= 1
+        slope *= (mask / mask.sum(dim=0).clamp(min=1)).unsqueeze(2)
+        lr = rates * (1 + math.cos(math.pi * step / steps)) / 2
+        gradient = (x.T @ slope.flatten(1)).view_as(weight) + settings.weight_decay * weight
+        for value, change, inertia in (
+            (weight, gradient, momentum),
+            (bias, slope.sum(dim=0), momentum_bias),
+        ):
+            inertia.mul_(MOMENTUM).add_(change)
+            value -= lr * (change + MOMENTUM * inertia)
     return weight, bias
 
 
 @contextmanager
 def _threads_for(products: int) -> Iterator[None]:
-    """One thread for steps of few products: threads that wait for each other took twenty times as long."""
+    """One thread for steps of few products, where threads mostly wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if products < FEW_PRODUCTS else threads)
     try:
