@@ -9,12 +9,14 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from cacr.data.order import share
-from cacr.losses import CACRLoss
-from cacr.methods import gather
+from cacr.losses import OBJECTIVES
+from cacr.methods import InBatch, gather
 
 VIEWS, DIM = 3, 5
 BATCHES = (8, 7)
 """Images of the global batch: shared evenly, and unevenly as at the end of an epoch."""
+
+OPTIONS = {"swav": {"dim": DIM}}
 
 
 def _inputs(images: int) -> tuple[torch.Tensor, torch.nn.Linear]:
@@ -33,8 +35,12 @@ def _loss_and_gradient(
 
 
 def _objectives() -> dict[str, Any]:
-    return {"cacr-all": CACRLoss(negatives="all")} | {
-        name: CACRLoss(negatives=name) for name in ("same", "cross")
+    """Every registered objective that the in-batch framework takes, and CACR with every kind of negatives."""
+    torch.manual_seed(2)
+    made = {name: OBJECTIVES[name](**OPTIONS.get(name, {})).double() for name in OBJECTIVES}
+    kinds = ("same", "cross", "cross_upper", "all")
+    return {name: loss for name, loss in made.items() if InBatch.refusal(loss) is None} | {
+        f"cacr-{kind}": OBJECTIVES["cacr"](negatives=kind) for kind in kinds
     }
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
+from cacr.losses import Objective
 from cacr.registry import Registry
 
 
@@ -30,6 +31,11 @@ class Framework(nn.Module, ABC):
             views: one normalised tensor (views, images, 3, size, size) for each size of crop; with several
                 processes the images of this process, while the loss is that of the global batch.
         """
+
+    @classmethod
+    def refusal(cls, objective: Objective) -> str | None:
+        """Why the framework cannot train with an objective; None where it can."""
+        return None
 
     @abstractmethod
     def negatives(self, images: int, views: int) -> Negatives:

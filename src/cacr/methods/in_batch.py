@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder, normalise_per_view
-from cacr.losses import Objective
+from cacr.losses import BYOLLoss, Objective, SimSiamLoss
 from cacr.methods.framework import FRAMEWORKS, Framework, Negatives
 from cacr.methods.gather import gather
 
@@ -44,6 +44,13 @@ class InBatch(Framework):
     def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
         """Named parts of the loss of the global batch (see :class:`Framework`)."""
         return self.objective.parts(gather(self.embed(views)))
+
+    @classmethod
+    def refusal(cls, objective: Objective) -> str | None:
+        """Objectives without negatives need a predictor and a held target, or everything becomes one point."""
+        if isinstance(objective, BYOLLoss | SimSiamLoss):
+            return "in_batch has no predictor and no held target: without them this objective collapses"
+        return None
 
     def negatives(self, images: int, views: int) -> Negatives:
         """Negatives of one query (see :class:`Framework`)."""

@@ -67,11 +67,18 @@ def objective_option_names(objective: str) -> list[str]:
     return list(signature(OBJECTIVES[objective]).parameters)
 
 
+def _check_objective(settings: PretrainSettings) -> None:
+    """Build the objective, so that it looks at its options, and ask the framework whether it can use it."""
+    objective = OBJECTIVES[settings.objective](**settings.objective_options)
+    if settings.framework in FRAMEWORKS and (why := FRAMEWORKS[settings.framework].refusal(objective)):
+        raise UserError(f"objective {settings.objective}: {why}")
+
+
 def _wrong_names(settings: PretrainSettings) -> list[str]:
     """What is wrong with names and options that refer to registered things."""
     attempts: list[Callable[[], object]] = [
         lambda: FRAMEWORKS[settings.framework],
-        lambda: OBJECTIVES[settings.objective](**settings.objective_options),
+        lambda: _check_objective(settings),
         lambda: PRESETS["cifar"].with_options(**settings.view_options),
     ]
     if settings.encoder != "auto":

@@ -19,6 +19,7 @@ from cacr.config import FORMAT, PretrainSettings
 from cacr.data import ArraySource, Batch, Loader
 from cacr.encoders import save_encoder
 from cacr.errors import UserError
+from cacr.losses import NotFiniteError
 from cacr.methods import Framework
 from cacr.randomness import generator, mixed_seed
 from cacr.training.checkpoints import State, save_checkpoint
@@ -174,7 +175,10 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: "_Me
         views = make_views(job, batch, position.epoch, position.batch + number)
         last = number == len(group) - 1
         with fabric.no_backward_sync(job.model, enabled=not last):
-            parts: dict[str, Tensor] = job.model(views)
+            try:
+                parts: dict[str, Tensor] = job.model(views)
+            except NotFiniteError as error:
+                raise _diverged(position.step + 1, str(error)) from None
             fabric.backward(parts["loss"] / len(group))
         meter.add(parts, step=position.step + 1, images=len(batch.index))
     if settings.clip_grad is not None:
@@ -191,6 +195,14 @@ def make_views(job: Training, batch: Batch, epoch: int, number: int) -> list[Ten
     if isinstance(job.loader.source, ArraySource):
         return job.views(images[0], draw)
     return job.views.colour(images, draw)
+
+
+def _diverged(step: int, what: str) -> UserError:
+    return UserError(
+        f"at step {step} {what}; the last good checkpoint is kept.\n"
+        "Start again, with --init RUN to keep what was learned so far, and try a lower --lr, a longer warm-up "
+        "(--set warmup_epochs=...), clipping (--set clip_grad=1) or --precision float32"
+    )
 
 
 def _save(job: Training, position: Position) -> None:
@@ -272,12 +284,7 @@ class _Meter:
         losses = torch.stack([parts["loss"] for parts in self._parts]).tolist()
         for step, loss in zip(self._steps, losses, strict=True):
             if not math.isfinite(loss):
-                raise UserError(
-                    f"the loss became {loss} at step {step}; the last good checkpoint is kept.\n"
-                    "Start again, with --init RUN to keep what was learned so far, and try a lower --lr, "
-                    "a longer warm-up (--set warmup_epochs=...), clipping (--set clip_grad=1) or "
-                    "--precision float32"
-                )
+                raise _diverged(step, f"the loss is {loss}")
         names = self._parts[0]
         means = {name: float(torch.stack([parts[name] for parts in self._parts]).mean()) for name in names}
         seconds = time.perf_counter() - self._started
