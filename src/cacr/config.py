@@ -131,7 +131,7 @@ class LinearSettings(Settings):
     """A linear classifier on cached features; the learning rate is chosen on a validation split."""
 
     lrs: tuple[float, ...] = Field(
-        (0.3, 1.0, 3.0, 10.0, 30.0), min_length=1, description="learning rates of SGD, trained at once"
+        (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), min_length=1, description="learning rates of SGD, trained at once"
     )
     epochs: int = Field(50, ge=1, description="passes over the features")
     min_steps: int = Field(300, ge=1, description="further passes until there were so many steps")

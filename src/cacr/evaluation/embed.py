@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacr.data import Source, open_source
+from cacr.data import Part, Source, open_source
 from cacr.encoders import Encoder, load_encoder
 from cacr.errors import MissingExtraError, UserError
 from cacr.evaluation.features import Progress, encode
@@ -20,6 +20,7 @@ def embed_source(
     data: str,
     out: Path,
     *,
+    part: Part = "pretrain",
     data_root: Path | str = Path("data"),
     download: bool = False,
     progress: Progress | None = None,
@@ -30,6 +31,7 @@ def embed_source(
         run: A run folder, or an ``encoder.safetensors``.
         data: A folder of images, or the name of a data set.
         out: A ``.npz`` or ``.parquet`` file that does not exist yet.
+        part: Which of its images, for data that has parts: all for pretraining, or those of train or test.
         data_root: Where named data sets lie.
         download: Allow downloads of data sets.
         progress: Called with the number of images done and in all.
@@ -39,7 +41,7 @@ def embed_source(
     """
     check_target(out)
     encoder = load_encoder(run)
-    source = open_source(data, part="pretrain", root=Path(data_root), download=download)
+    source = open_source(data, part=part, root=Path(data_root), download=download)
     return embed(encoder, source, out, choose_machine([source]), progress)
 
 
