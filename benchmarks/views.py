@@ -1,0 +1,270 @@
+"""Views per second against torchvision, kornia and lightly, on the same images with the same recipe.
+
+    python benchmarks/views.py --cifar ROOT [--photos FOLDER] [--threads N] [--repeats R]
+
+ROOT holds ``cifar-10-batches-py``; FOLDER holds JPEG files at any depth. Claims, each printed as a ratio:
+
+- `cifar`, 32 px: at least 8x torchvision on PIL images and 3x kornia, on one thread and on all;
+- `moco-v2`, 224 px, five views from JPEG files: at least 3x one torchvision pipeline per view, each with its
+  own decode.
+
+Contestants take turns, and medians over the turns are compared, so that what else the machine does hits all
+alike. Rates are per second of processor time on one thread, which other programs hardly disturb, and per second
+on the clock on several. With N threads, what works image by image or file by file runs in N processes that return
+nothing (so no cost for collating), and what works on batches in memory on N threads.
+"""
+
+import argparse
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import kornia.augmentation as kornia
+import torch
+import torchvision.transforms as tv
+from lightly.transforms import SimCLRTransform
+from PIL import Image, ImageFilter
+from torch import Tensor
+from torchvision.datasets import CIFAR10
+from torchvision.transforms import v2
+
+from cacr.views import PRESETS, Preset, Views
+
+Contestant = Callable[[], int]  # does its work and returns the number of views made
+
+
+def rates(contestants: dict[str, Contestant], threads: int, repeats: int) -> dict[str, float]:
+    """Views per second of each contestant: medians over turns, after one turn to warm up."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    seen: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(repeats + 1):
+        for name, work in contestants.items():
+            start = clock()
+            made = work()
+            if turn:
+                seen[name].append(made / (clock() - start))
+    return {name: statistics.median(values) for name, values in seen.items()}
+
+
+def report(title: str, result: dict[str, float]) -> None:
+    ours = result["cacr"]
+    print(f"\n{title}")
+    for name, rate in result.items():
+        print(
+            f"  {name:38s} {rate:10,.0f} views/s"
+            + (f"   cacr is {ours / rate:5.1f}x" if name != "cacr" else "")
+        )
+
+
+# --- 32 px: images in memory -------------------------------------------------------------------------------
+
+
+def torchvision_pil(preset: Preset) -> Callable[[Any], Any]:
+    view = preset.views[0]
+    return tv.Compose(
+        [
+            tv.RandomResizedCrop(view.size, scale=view.scale),
+            tv.RandomHorizontalFlip(view.flip),
+            tv.ColorJitter(view.brightness, view.contrast, view.saturation, view.hue),
+            tv.RandomGrayscale(view.grey),
+            tv.ToTensor(),
+            tv.Normalize(preset.mean, preset.std),
+        ]
+    )
+
+
+def torchvision_v2(preset: Preset) -> Callable[[Any], Any]:
+    view = preset.views[0]
+    return v2.Compose(
+        [
+            v2.RandomResizedCrop(view.size, scale=view.scale, antialias=True),
+            v2.RandomHorizontalFlip(view.flip),
+            v2.ColorJitter(view.brightness, view.contrast, view.saturation, view.hue),
+            v2.RandomGrayscale(view.grey),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(preset.mean, preset.std),
+        ]
+    )
+
+
+def lightly_simclr(preset: Preset) -> Callable[[Any], Any]:
+    view = preset.views[0]
+    assert view.scale is not None
+    return SimCLRTransform(
+        input_size=view.size,
+        cj_prob=view.jitter,
+        cj_strength=1.0,
+        cj_bright=view.brightness,
+        cj_contrast=view.contrast,
+        cj_sat=view.saturation,
+        cj_hue=view.hue,
+        min_scale=view.scale[0],
+        random_gray_scale=view.grey,
+        gaussian_blur=0.0,
+        hf_prob=view.flip,
+        normalize={"mean": list(preset.mean), "std": list(preset.std)},
+    )
+
+
+def kornia_batch(preset: Preset, images: Tensor) -> Contestant:
+    view = preset.views[0]
+    augment = kornia.AugmentationSequential(
+        kornia.RandomResizedCrop((view.size, view.size), scale=view.scale),
+        kornia.RandomHorizontalFlip(p=view.flip),
+        kornia.ColorJitter(view.brightness, view.contrast, view.saturation, view.hue, p=view.jitter),
+        kornia.RandomGrayscale(p=view.grey),
+        kornia.Normalize(torch.tensor(preset.mean), torch.tensor(preset.std)),
+        data_keys=["input"],
+    )
+
+    def work() -> int:
+        for _ in range(2):
+            augment(images.float() / 255)
+        return 2 * len(images)
+
+    return work
+
+
+def spread(work: Callable[[list[Any]], None], things: list[Any], views: int, processes: int) -> Contestant:
+    """The work on all things, each with so many views, in this process or in several; nothing is returned."""
+    if processes == 1:
+
+        def alone() -> int:
+            work(things)
+            return views * len(things)
+
+        return alone
+    pool = multiprocessing.get_context("fork").Pool(processes, torch.set_num_threads, (1,))
+    shares = [things[i::processes] for i in range(processes)]
+
+    def together() -> int:
+        pool.map(work, shares, chunksize=1)
+        return views * len(things)
+
+    return together
+
+
+def each(transform: Callable[[Any], Any], calls: int, images: list[Any]) -> None:
+    for image in images:
+        for _ in range(calls):
+            transform(image)
+
+
+def ours_in_memory(preset: Preset, images: Tensor) -> Contestant:
+    views = Views(preset.for_views(2), preset.mean, preset.std)
+    generator = torch.Generator().manual_seed(0)
+
+    def work() -> int:
+        views(images, generator)
+        return 2 * len(images)
+
+    return work
+
+
+def compare_in_memory(root: Path, count: int, threads: int, repeats: int) -> None:
+    preset = PRESETS["cifar"]
+    data = CIFAR10(str(root), train=False)
+    images = torch.from_numpy(data.data[:count]).permute(0, 3, 1, 2).contiguous()
+    pil = [data[i][0] for i in range(count)]
+    contestants = {
+        "torchvision on PIL images": spread(partial(each, torchvision_pil(preset), 2), pil, 2, threads),
+        "torchvision v2 on tensors": spread(
+            partial(each, torchvision_v2(preset), 2), list(images), 2, threads
+        ),
+        "lightly SimCLRTransform": spread(partial(each, lightly_simclr(preset), 1), pil, 2, threads),
+        "kornia AugmentationSequential": kornia_batch(preset, images),
+        "cacr": ours_in_memory(preset, images),
+    }
+    result = rates(contestants, threads, repeats)
+    report(f"cifar, 32 px, {count} images in memory, {threads} thread(s)", result)
+
+
+# --- 224 px: JPEG files ------------------------------------------------------------------------------------
+
+
+class PillowBlur:
+    """Gaussian blur as MoCo's code has it; several times faster than torchvision's own."""
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        """Blur by a random radius."""
+        sigma = float(torch.empty(1).uniform_(0.1, 2.0))
+        return image.filter(ImageFilter.GaussianBlur(radius=sigma))
+
+
+def torchvision_moco(preset: Preset, blur: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    view = preset.views[0]
+    jitter = tv.ColorJitter(view.brightness, view.contrast, view.saturation, view.hue)
+    return tv.Compose(
+        [
+            tv.RandomResizedCrop(view.size, scale=view.scale),
+            tv.RandomApply([jitter], p=view.jitter),
+            tv.RandomGrayscale(view.grey),
+            tv.RandomApply([blur], p=view.blur),
+            tv.RandomHorizontalFlip(view.flip),
+            tv.ToTensor(),
+            tv.Normalize(preset.mean, preset.std),
+        ]
+    )
+
+
+def opened(file: Path) -> Image.Image:
+    return Image.open(file).convert("RGB")
+
+
+def decode_for_each_view(transform: Callable[[Any], Any], views: int, files: list[Path]) -> None:
+    for file in files:
+        torch.stack([transform(opened(file)) for _ in range(views)])
+
+
+def decode_once(views: Views, files: list[Path]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for first in range(0, len(files), 8):
+        cut = [views.crop(opened(file), generator) for file in files[first : first + 8]]
+        views.colour([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
+
+
+def compare_files(folder: Path, count: int, threads: int, repeats: int) -> None:
+    preset, views = PRESETS["moco-v2"], 5
+    files = sorted(folder.rglob("*.[jJ][pP]*[gG]"))
+    files = files[:: max(1, len(files) // count)][:count]
+    published = torchvision_moco(preset, PillowBlur())
+    plain = torchvision_moco(preset, tv.GaussianBlur(23, (0.1, 2.0)))
+    ours = Views(preset.for_views(views), preset.mean, preset.std)
+    works: dict[str, Callable[[list[Any]], None]] = {
+        "torchvision, MoCo's blur": partial(decode_for_each_view, published, views),
+        "torchvision, its own blur": partial(decode_for_each_view, plain, views),
+        "cacr": partial(decode_once, ours),
+    }
+    contestants = {name: spread(work, files, views, threads) for name, work in works.items()}
+    result = rates(contestants, threads, repeats)
+    report(f"moco-v2, 224 px, {views} views of {len(files)} JPEG files, {threads} thread(s)", result)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cifar", type=Path, help="folder with cifar-10-batches-py")
+    parser.add_argument("--photos", type=Path, help="folder with JPEG files")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for the run with all threads")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--images", type=int, default=512, help="images in memory")
+    parser.add_argument("--files", type=int, default=64, help="JPEG files")
+    options = parser.parse_args()
+    if options.cifar is None and options.photos is None:
+        parser.error("give --cifar, --photos or both")
+    for threads in sorted({1, options.threads}):
+        torch.set_num_threads(threads)
+        if options.cifar is not None:
+            compare_in_memory(options.cifar, options.images, threads, options.repeats)
+        if options.photos is not None:
+            compare_files(options.photos, options.files, threads, options.repeats)
+
+
+if __name__ == "__main__":
+    main()
