@@ -96,6 +96,12 @@ def test_momentum_keys():
         momentum(Z, k, "same")
 
 
+def test_views_of_keys_by_number():
+    pairs = momentum(Z[:1], Z[1:], key_views=(1, 2))
+    assert pairs.positives.shape == (1, 4, 2)
+    assert seen(pairs, 1, 0) == rows(Z, (2, 1), (2, 2), (2, 3))
+
+
 def test_one_directional_momentum():
     """MoCo's own arrangement: view 0 asks, view 1 answers."""
     k = unit(embeddings(1, 4, 5, seed=1))
@@ -193,6 +199,10 @@ def test_wrong_shapes_and_names_are_clear_errors():
         in_batch(embeddings(2, 4, 3), "others")
     with pytest.raises(ValueError, match="must be the same images"):
         momentum(embeddings(2, 4, 3), embeddings(2, 5, 3))
+    with pytest.raises(ValueError, match="must be the same images"):
+        queued(embeddings(2, 4, 3), embeddings(2, 5, 3), Z[0, :, :3])
+    with pytest.raises(ValueError, match="need views in their order"):
+        momentum(Z[:1], Z[1:], "same", key_views=(1, 2))
 
 
 def test_positives_alone_need_no_second_image():

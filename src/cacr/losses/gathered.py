@@ -37,7 +37,7 @@ class GatheredCosines(torch.autograd.Function):
             with torch.autocast(queries.device.type, enabled=False):
                 grad_queries.append(torch.bmm(grad[r, None], keys[index[r]])[:, 0])
             pushed = grad[r, :, None] * queries[r, None]
-            grad_keys = grad_keys.index_add(0, index[r].flatten(), pushed.flatten(0, 1))
+            grad_keys.index_add_(0, index[r].flatten(), pushed.flatten(0, 1))
         return torch.cat(grad_queries), grad_keys, None
 
 

@@ -35,7 +35,7 @@ class Objective(nn.Module, ABC):
     negatives: Negatives = "same"
     backend: Backend = "auto"
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # an objective without settings has an empty signature, not that of nn.Module
         super().__init__()
 
     def forward(self, z: Tensor | Pairs, other: Tensor | None = None) -> Tensor:

@@ -132,10 +132,12 @@ def momentum(
         keys: (key views, images, dim); normalised here. Fewer views where local crops are queries only.
         negatives: As for :func:`in_batch`.
         query_views: Which view each row of ``queries`` shows. Default: 0, 1, 2, ...
-        key_views: Which view each row of ``keys`` shows. Default: 0, 1, 2, ...
+        key_views: Which view each row of ``keys`` shows. Default: 0, 1, 2, ...; others with ``cross``, ``all``.
     """
     _check_embeddings(queries, "queries")
     _check_embeddings(keys, "keys")
+    if negatives in ("same", "cross_upper") and (query_views is not None or key_views is not None):
+        raise ValueError(f"negatives {negatives!r} need views in their order; use 'cross' or 'all'")
     return _arrange(unit(queries), unit(keys), _links(queries, keys, query_views, key_views), negatives)
 
 
@@ -219,8 +221,6 @@ def labelled(z: Tensor, labels: Tensor) -> Pairs:
 def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Negatives) -> Pairs:
     """Pairs from unit vectors and ``links``, the (query view, key view) that are positives of one another."""
     check_choice(Negatives, negatives=negatives)
-    if q.shape[1] != k.shape[1]:
-        raise ValueError(f"queries show {q.shape[1]} images, keys {k.shape[1]}: they must be the same images")
     views, positives, absent = _positives(q, k, links)
     if negatives in ("cross", "cross_upper"):
         kept = [(v, w) for v, w in links if negatives == "cross" or v < w]
@@ -238,6 +238,8 @@ def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Nega
 
 def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> tuple[list[int], Tensor, Tensor | None]:
     """The query views, their cosines with their positives (Q, M, K), and where a query has fewer than K."""
+    if q.shape[1] != k.shape[1]:
+        raise ValueError(f"queries show {q.shape[1]} images, keys {k.shape[1]}: they must be the same images")
     views = sorted({v for v, _ in links})
     if not views:
         raise ValueError("no query has a positive: at least 2 views of every image are needed")
