@@ -46,18 +46,18 @@ def released_moco_v2(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
 class ReleasedMoCoV3Loss(Objective):
     """What the authors' MoCo-v3 code trains, by default MoCo-v3 with weighted queries.
 
-        The key is the anchor: for key view a, p_b = softmax over the queries b != a of ||q_b - k_a||^2 / T, no
-        gradient. The mean over key views a and images i of sum_b p_b l_ab, with
+    The key is the anchor: for key view a, p_b = softmax over the queries b != a of ||q_b - k_a||^2 / T, no
+    gradient. The mean over key views a and images i of sum_b p_b l_ab, with
 
-            rbf:        l_ab = 2 T * cross-entropy of q_b.k_a / T against all keys of view a; there is no pi-
-            euclidean:  l_ab = (1 - q_b.k_ai) - sum_{j != i} pi-_j (1 - q_b.k_aj)
+        rbf:        l_ab = 2 T * cross-entropy of q_b.k_a / T against all keys of view a; there is no pi-
+        euclidean:  l_ab = (1 - q_b.k_ai) - sum_{j != i} pi-_j (1 - q_b.k_aj)
 
-    X
-        :func:`cacr.losses.pairs.momentum`.
+    and pi- = softmax(q_b.k_aj / T) without gradient. With one query for each key, ``rbf`` is half of MoCo-v3's
+    own loss exactly. Use it with :func:`cacr.losses.pairs.momentum`.
 
     Args:
-            temperature: T; 1 for ResNet-50 and 0.2 for ViT in the released commands.
-            cost: ``rbf`` or ``euclidean``.
+        temperature: T; 1 for ResNet-50 and 0.2 for ViT in the released commands.
+        cost: ``rbf`` or ``euclidean``.
     """
 
     negatives: Negatives = "cross"
