@@ -6,7 +6,7 @@ from pathlib import Path
 import cacr
 
 PACKAGE = Path(cacr.__file__).parent
-FOUNDATION = {"errors", "registry", "config", "randomness", "files"}
+FOUNDATION = {"errors", "registry", "config", "randomness", "files", "decode"}
 GROUPS = [
     {"losses"},
     {"data", "views", "encoders"},

@@ -25,3 +25,15 @@ class MissingExtraError(UserError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional package: pip install 'cacr[{extra}]'")
+
+
+class UnreadableImageError(UserError):
+    """One image that cannot be decoded; ``where`` names the file."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)  # both, so that the error survives the way out of a worker process
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"

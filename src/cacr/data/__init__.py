@@ -1,7 +1,7 @@
 """Images from any source, and the loader that turns them into batches."""
 
 from cacr.data.batch import Batch
-from cacr.data.errors import MissingPartError, Problem, UnreadableImageError
+from cacr.data.errors import MissingPartError, Problem
 from cacr.data.files import FileSource
 from cacr.data.imbalance import imbalanced, make_imbalanced
 from cacr.data.inspection import Inspection, inspect_source
@@ -11,6 +11,7 @@ from cacr.data.prepare import Prepared, prepare
 from cacr.data.registry import SOURCES, Part
 from cacr.data.source import ArraySource, Sample, Source
 from cacr.data.stream import StreamSource
+from cacr.errors import UnreadableImageError
 
 __all__ = [
     "SOURCES",

@@ -12,11 +12,11 @@ from PIL import Image
 from torch.utils.data import Dataset, get_worker_info
 
 from cacr.data.batch import Batch
-from cacr.data.errors import Problem, UnreadableImageError
+from cacr.data.errors import Problem
 from cacr.data.order import sample_generator
 from cacr.data.source import Captions, Indices, Source
 from cacr.data.stream import Raw
-from cacr.errors import UserError
+from cacr.errors import UnreadableImageError, UserError
 
 T = TypeVar("T")
 Crop = Callable[[Image.Image, torch.Generator], list[torch.Tensor]]

@@ -9,18 +9,6 @@ class MissingPartError(UserError):
     """The source has no such part, for example no test images."""
 
 
-class UnreadableImageError(UserError):
-    """One image that cannot be decoded; ``where`` names the file."""
-
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where, reason)  # both, so that the error survives the way out of a worker process
-        self.where = where
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.reason}"
-
-
 @dataclass(frozen=True)
 class Problem:
     """An image that was left out: its number in the source, where it is, and why."""

@@ -11,11 +11,12 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
-from cacr.data.decode import open_image, read_rgb
-from cacr.data.errors import Problem, UnreadableImageError
+from cacr.data.errors import Problem
 from cacr.data.files import FileSource
 from cacr.data.source import Indices, Source
 from cacr.data.stream import StreamSource
+from cacr.decode import open_image, read_rgb
+from cacr.errors import UnreadableImageError
 
 _THREADS = 8
 _GLANCE = 64  # pixels: enough to see whether an image is blank

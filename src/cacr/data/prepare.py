@@ -10,10 +10,11 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from cacr.data.decode import open_image, read_rgb, unreadable
-from cacr.data.errors import Problem, UnreadableImageError, too_many_unreadable
+from cacr.data.errors import Problem, too_many_unreadable
 from cacr.data.files import FileSource
 from cacr.data.source import ArraySource, Indices, Source
+from cacr.decode import open_image, read_rgb, unreadable
+from cacr.errors import UnreadableImageError
 
 _THREADS, _AT_ONCE = 8, 4096
 _SMALL_SIDE = 96

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from cacr.data.decode import read_rgb
 from cacr.data.source import Captions, Indices, Source
+from cacr.decode import read_rgb
 from cacr.errors import UserError
 
 T = TypeVar("T")

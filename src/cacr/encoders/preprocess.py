@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 
+from cacr.decode import read_rgb
 from cacr.errors import UserError
 
 ImageLike = Image.Image | np.ndarray | Tensor | str | PathLike[str]
@@ -16,11 +17,7 @@ ImageLike = Image.Image | np.ndarray | Tensor | str | PathLike[str]
 def to_pil(image: ImageLike) -> Image.Image:
     """An RGB image from a PIL image, a uint8 array (h, w[, 3]) or tensor (3, h, w), or the path of a file."""
     if isinstance(image, str | PathLike):
-        try:
-            with Image.open(Path(image)) as file:
-                return ImageOps.exif_transpose(file).convert("RGB")
-        except OSError as error:
-            raise UserError(f"cannot read the image {image}: {error}") from None
+        return read_rgb(Path(image), str(image))
     if isinstance(image, Image.Image):
         return image.convert("RGB")
     if isinstance(image, Tensor):

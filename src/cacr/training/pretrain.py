@@ -29,7 +29,7 @@ from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import resolve
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
-from cacr.views import PRESETS, Views
+from cacr.views import PRESETS, Views, shorter_side
 
 Status = Literal["finished", "interrupted", "already finished"]
 
@@ -188,7 +188,13 @@ def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: S
     )
     method = build_method(settings)
     encoder = method.encoder
-    encoder.info = replace(encoder.info, mean=preset.mean, std=preset.std, preset=preset.name)
+    encoder.info = replace(
+        encoder.info,
+        resize=shorter_side(settings.image_size),
+        mean=preset.mean,
+        std=preset.std,
+        preset=preset.name,
+    )
     optimizer = build_optimizer(settings, method)
     if settings.channels_last:
         method = method.to(memory_format=torch.channels_last)

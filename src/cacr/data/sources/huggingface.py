@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from cacr.data.decode import read_rgb
-from cacr.data.errors import UnreadableImageError
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import Captions, Indices, Source
-from cacr.errors import MissingExtraError, UserError
+from cacr.decode import read_rgb
+from cacr.errors import MissingExtraError, UnreadableImageError, UserError
 
 _TEST_SPLITS = ("test", "validation", "valid", "val")
 _LABEL_COLUMNS = ("label", "fine_label")  # of several columns of classes, these first

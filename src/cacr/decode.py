@@ -8,8 +8,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from cacr.data.errors import UnreadableImageError
-from cacr.errors import UserError
+from cacr.errors import UnreadableImageError, UserError
 
 _ORIENTATION_TAG = 0x0112
 _UPRIGHT = {

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from cacr.data.decode import read_rgb
-from cacr.data.errors import UnreadableImageError
-from cacr.errors import UserError
+from cacr.decode import read_rgb
+from cacr.errors import UnreadableImageError, UserError
 from tests.data.making import picture, save, truncate
 
 
