@@ -120,7 +120,9 @@ def _gradients(ctx: Any, grad_lse: Tensor, grad_mean: Tensor) -> list[Tensor | N
             s = _similarities(queries[b, r], keys[b, c], product, lse.dtype)
             grad_s = None
             for n, scale in enumerate(ctx.scales):
-                weights = _logits(s, scale, ctx.mask, r, c).sub_(lse[n, b, r, None]).exp_()
+                weights = torch.add(-lse[n, b, r, None], s, alpha=scale).exp_()
+                if ctx.mask is not None:
+                    ctx.mask.hide_(weights, 0.0, r, c)
                 weights.mul_(s.mul(slope[n, b, r, None]).add_(level[n, b, r, None]))
                 grad_s = weights if grad_s is None else grad_s.add_(weights)
             assert grad_s is not None  # there is at least one scale
