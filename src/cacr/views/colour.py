@@ -28,7 +28,7 @@ def adjust_brightness(planes: Tensor, factor: Tensor, scratch: Tensor) -> None:
 
 def adjust_contrast(planes: Tensor, factor: Tensor, scratch: Tensor) -> None:
     """Contrast, x <- f x + (1 - f) mean(L(x)), L the luma, with a factor for each item (items, 1)."""
-    mean = luma(planes, scratch).mean(dim=1, keepdim=True)
+    mean = luma(planes.mean(dim=2, keepdim=True), torch.empty_like(factor))
     planes.mul_(factor).add_(mean.mul_(1 - factor))
 
 

@@ -116,7 +116,7 @@ class Views:
             views, workspace = self._empty(len(run), count, size, cut.device), Workspace(cut.device)
             for first, items in self._chunks(plan, size, cut.device):
                 chosen = flat.index_select(0, items).transpose(0, 1)
-                planes = workspace("planes", *chosen.shape).copy_(chosen).div_(255)
+                planes = torch.mul(chosen, 1 / 255, out=workspace("planes", *chosen.shape))
                 self._finish(planes, plan, first, items, workspace, views)
             made.append(views)
         return made
