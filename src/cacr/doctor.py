@@ -94,7 +94,7 @@ def measure_speed(source: Source) -> Iterator[str]:
         draw = generator("noise")
         return views(images[0], draw) if raw else views.colour(images, draw)
 
-    method = build_method(settings).to(device).to(memory_format=torch.channels_last)
+    method = build_method(settings, notes=[]).to(device).to(memory_format=torch.channels_last)
     made = make()
 
     def step() -> None:

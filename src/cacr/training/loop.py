@@ -52,6 +52,7 @@ class Training:
         method: the framework with its encoder.
         model: the same, wrapped for the device, the precision and the other processes.
         total_steps: optimiser steps of the whole run.
+        notes: what the user should know about how all this was built.
     """
 
     fabric: Fabric
@@ -65,6 +66,7 @@ class Training:
     schedule: Schedule
     peak_lr: float
     total_steps: int
+    notes: tuple[str, ...] = ()
 
     def state(self, position: Position) -> State:
         """All that a resumed run needs. Random states are functions of the position and need not be kept."""

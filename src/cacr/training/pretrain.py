@@ -29,7 +29,8 @@ from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import resolve
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
-from cacr.views import PRESETS, Views, shorter_side
+from cacr.views import PRESETS, Views
+from cacr.views.presets import shorter_side
 
 Status = Literal["finished", "interrupted", "already finished"]
 
@@ -104,7 +105,8 @@ def _train_run(
     """Everything that happens in each process; nothing is written before all of it is known to fit."""
     console = Console(quiet=not fabric.is_global_zero, highlight=False, markup=False)
     data = _prepare_data(settings)
-    settings = resolve(settings, data.source, world_size=fabric.world_size, device=fabric.device)
+    asked = settings
+    settings = resolve(asked, data.source, world_size=fabric.world_size, device=fabric.device)
     job = _build(fabric, settings, run, data.source)
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
     position = _restore(job, state)
@@ -120,7 +122,8 @@ def _train_run(
             run.write_settings(settings, _versions())
             run.drop_metrics_after(position.step)
             log = MetricsLog(run.metrics, settings)
-        announce(console, job, data.source, data.notes(run), position)
+        notes = [*data.notes(run), *_choices(asked, settings), *job.notes]
+        announce(console, job, data.source, notes, position)
         stack.callback(job.loader.close)
         finished = train(job, position, console, log)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
@@ -186,7 +189,8 @@ def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: S
     total_steps = min(
         settings.epochs * steps_per_epoch, settings.max_steps or settings.epochs * steps_per_epoch
     )
-    method = build_method(settings)
+    notes: list[str] = []
+    method = build_method(settings, notes)
     encoder = method.encoder
     encoder.info = replace(
         encoder.info,
@@ -217,11 +221,17 @@ def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: S
         ),
         peak_lr=settings.lr,
         total_steps=total_steps,
+        notes=tuple(notes),
     )
 
 
-def build_method(settings: PretrainSettings) -> Framework:
-    """The framework, its encoder and objective from resolved settings; the seed alone decides the weights."""
+def build_method(settings: PretrainSettings, notes: list[str]) -> Framework:
+    """The framework, its encoder and objective from resolved settings; the seed alone decides the weights.
+
+    Args:
+        settings: without ``auto``.
+        notes: receives what the user should know about weights from elsewhere.
+    """
     assert isinstance(settings.image_size, int) and isinstance(settings.width, float)
     torch.manual_seed(settings.seed)
     pretrained = settings.init == "timm"
@@ -231,10 +241,25 @@ def build_method(settings: PretrainSettings) -> Framework:
         settings.encoder, image_size=settings.image_size, width=settings.width, pretrained=pretrained
     )
     if settings.init and not pretrained:
-        load_weights(encoder, settings.init)
+        found = load_weights(encoder, settings.init)
+        missing = (
+            f", {len(found.missing)} stay random ({', '.join(found.missing[:3])} ...)"
+            if found.missing
+            else ""
+        )
+        notes.append(f"{len(found.loaded)} tensors of the encoder start from {settings.init}{missing}")
     head = build_head(settings.encoder, encoder.feature_dim, settings.dim)
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
     return FRAMEWORKS[settings.framework](encoder, head, objective, batch_norm=settings.batch_norm)
+
+
+def _choices(asked: PretrainSettings, settings: PretrainSettings) -> list[str]:
+    """What became of ``auto``."""
+    chosen = {name: value for name, value in settings if getattr(asked, name) == "auto" and value != "auto"}
+    chosen |= {n: v for n, v in settings.objective_options.items() if n not in asked.objective_options}
+    return (
+        ["chosen for you: " + " ".join(f"{name}={value}" for name, value in chosen.items())] if chosen else []
+    )
 
 
 def _restore(job: Training, state: State | None) -> Position:
