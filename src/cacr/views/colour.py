@@ -78,16 +78,6 @@ def adjust_hue(planes: Tensor, turns: Tensor, scratch: Tensor) -> None:
     green.addcmul_(chroma, distance(2 / 6), value=-6)
 
 
-def to_grey(planes: Tensor, scratch: Tensor) -> None:
-    """Greyscale, x <- L(x), the luma, in all three channels."""
-    planes.copy_(luma(planes, scratch))
-
-
-def mix_grey(planes: Tensor, kept: Tensor, scratch: Tensor) -> None:
-    """Greyscale for the items whose ``kept`` (items, 1) is 0, nothing for those whose is 1."""
-    torch.lerp(luma(planes, scratch), planes, kept, out=planes)
-
-
 def solarise(planes: Tensor, threshold: Tensor) -> None:
     """Invert values at or above a threshold for each item (items, 1)."""
     planes.copy_(torch.where(planes >= threshold, 1 - planes, planes))

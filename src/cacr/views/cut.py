@@ -39,7 +39,9 @@ def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Ge
         whole = interpolate(region, resized[i], mode=filter, antialias=True)
         (top, left) = offset[i]
         view = whole[0, :, top : top + size, left : left + size]
-        made[i] = view.flip(2) if flip[i] else view
+        made[i] = view
+        if flip[i]:
+            made[i] = made[i].flip(2)
     return made
 
 

@@ -101,7 +101,7 @@ def draw_crops(
 
 def _draw_crops(view: Augmentation, items: int, height: int, width: int, generator: torch.Generator) -> Crops:
     # in NumPy, whose calls cost less: loader workers draw for one image at a time
-    drawn = _uniform((items, 2 * _ATTEMPTS + 3), 0, 1, generator).numpy()
+    drawn = torch.rand((items, 2 * _ATTEMPTS + 3), generator=generator, dtype=torch.float64).numpy()
     if view.scale is None:
         start, extent = _centre_windows(view, items, height, width)
         low, high = np.zeros((items, 2)), np.tile([float(height), float(width)], (items, 1))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cacr.views.blur import blur, half_kernels
-from cacr.views.colour import ADJUST, adjust_hue, blend, mix_grey, solarise, to_grey
+from cacr.views.colour import ADJUST, adjust_hue, blend, luma, solarise
 from cacr.views.draws import CONTRAST, HUE, SATURATION, Colours
 from cacr.views.workspace import Workspace
 
@@ -82,14 +82,17 @@ class ColourPlan:
                 self._adjust_hue(flat, first, last, workspace)
             self._blend(flat, first, last, slot, workspace)
         grey = self._grey[first:last]
+        channels = slice(0, 1) if all(grey) else slice(0, 3)  # equal channels need the rest of the way once
         if any(grey):
-            scratch = workspace("scratch", *flat.shape[1:])
+            grey_planes = luma(flat, workspace("scratch", *flat.shape[1:]))
             if all(grey):
-                to_grey(flat, scratch)
+                flat[0] = grey_planes
             else:
-                mix_grey(flat, self._kept[first:last], scratch)
-        _on_some(planes, self._blurred[first:last], first, self._blur)
-        _on_some(flat, self._solarised[first:last], first, self._solarise)
+                torch.lerp(grey_planes, flat, self._kept[first:last], out=flat)
+        _on_some(planes[channels], self._blurred[first:last], first, self._blur)
+        _on_some(flat[channels], self._solarised[first:last], first, self._solarise)
+        if all(grey):
+            planes[1:] = planes[:1]
 
     def _blend(self, planes: Tensor, first: int, last: int, slot: int, workspace: Workspace) -> None:
         begin, end = max(first, self._parts[slot][0]), min(last, self._parts[slot][1])

@@ -93,7 +93,7 @@ class Views:
             resample = Resampler(crops.take(plan.order), height, width, size, filter, images.device)
             views, workspace = self._empty(len(run), count, size, images.device), Workspace(images.device)
             for first, items in self._chunks(plan, size, images.device):
-                planes = resample(images.index_select(0, items % count), first, workspace)
+                planes = resample(_pick(images, items % count), first, workspace)
                 self._finish(planes, plan, first, items, workspace, views)
             made.append(views)
         return made
@@ -115,7 +115,7 @@ class Views:
             plan = ColourPlan(draw_colours(run, count, generator), cut.device)
             views, workspace = self._empty(len(run), count, size, cut.device), Workspace(cut.device)
             for first, items in self._chunks(plan, size, cut.device):
-                chosen = flat.index_select(0, items).transpose(0, 1)
+                chosen = _pick(flat, items).transpose(0, 1)
                 planes = torch.mul(chosen, 1 / 255, out=workspace("planes", *chosen.shape))
                 self._finish(planes, plan, first, items, workspace, views)
             made.append(views)
@@ -149,3 +149,8 @@ class Views:
             torch.add(torch.tensor(-mean / std), planes[channel], alpha=1 / std, out=images[..., channel])
         if not single:
             places.index_copy_(0, items, images)
+
+
+def _pick(images: Tensor, index: Tensor) -> Tensor:
+    """The images of these numbers; a single one, as large images come, without a copy."""
+    return images[int(index) :][:1] if len(index) == 1 else images.index_select(0, index)
