@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_GROUP_CPU = 49_152  # pixels
 _NOTHING = 1e-7  # a weight below this changes no value by more than float32 itself does
 
 
@@ -36,14 +35,6 @@ def blur(planes: Tensor, half: Tensor) -> None:
         planes: (3, items, size, size).
         half: (items, reach + 1) of `half_kernels`, on the same device; reach is less than size.
     """
-    items, size = planes.shape[1:3]
-    # few at a time, so that their temporary values find room in memory that is already at hand
-    group = max(1, _GROUP_CPU // size**2) if planes.device.type == "cpu" else items
-    for first in range(0, items, group):
-        _blur_group(planes[:, first : first + group], half[first : first + group])
-
-
-def _blur_group(planes: Tensor, half: Tensor) -> None:
     channels, items, size, _ = planes.shape
     reach = half.shape[1] - 1
     block = _block(size)

@@ -15,7 +15,9 @@ from cacr.views.resample import Resampler
 from cacr.views.workspace import Workspace
 
 # Pixels worked on at a time: what a core's own cache holds, or enough to keep a GPU busy.
-_CHUNK_CPU, _CHUNK_GPU = 98_304, 16_777_216
+_CHUNK_CPU, _CHUNK_GPU = 163_840, 16_777_216
+# Pixels of a view from which a CPU puts it in its place faster alone than by an indexed copy of many.
+_LARGE = 8_192
 
 
 class Views:
@@ -93,7 +95,7 @@ class Views:
             resample = Resampler(crops.take(plan.order), height, width, size, filter, images.device)
             views, workspace = self._empty(len(run), count, size, images.device), Workspace(images.device)
             for first, items in self._chunks(plan, size, images.device):
-                planes = resample(_pick(images, items % count), first, workspace)
+                planes = resample(images.index_select(0, items % count), first, workspace)
                 self._finish(planes, plan, first, items, workspace, views)
             made.append(views)
         return made
@@ -115,7 +117,7 @@ class Views:
             plan = ColourPlan(draw_colours(run, count, generator), cut.device)
             views, workspace = self._empty(len(run), count, size, cut.device), Workspace(cut.device)
             for first, items in self._chunks(plan, size, cut.device):
-                chosen = _pick(flat, items).transpose(0, 1)
+                chosen = flat.index_select(0, items).transpose(0, 1)
                 planes = torch.mul(chosen, 1 / 255, out=workspace("planes", *chosen.shape))
                 self._finish(planes, plan, first, items, workspace, views)
             made.append(views)
@@ -139,18 +141,15 @@ class Views:
         """Colours and normalises planes (3, items, size, size) and puts them in their places in ``views``."""
         plan.apply(planes, first, workspace)
         places = views.permute(0, 1, 3, 4, 2).flatten(0, 1)
-        single = len(items) == 1
-        images = (
-            places[int(items)].unsqueeze(0)
-            if single
-            else workspace("images", *planes.shape[1:], 3, dtype=self.dtype)
-        )
-        for channel, mean, std in zip(range(3), self.mean, self.std, strict=True):
-            torch.add(torch.tensor(-mean / std), planes[channel], alpha=1 / std, out=images[..., channel])
-        if not single:
+        if planes.device.type == "cpu" and planes[0, 0].numel() >= _LARGE:
+            for number, item in enumerate(items.tolist()):
+                self._normalise(planes[:, number : number + 1], places[item : item + 1])
+        else:
+            images = workspace("images", *planes.shape[1:], 3, dtype=self.dtype)
+            self._normalise(planes, images)
             places.index_copy_(0, items, images)
 
-
-def _pick(images: Tensor, index: Tensor) -> Tensor:
-    """The images of these numbers; a single one, as large images come, without a copy."""
-    return images[int(index) :][:1] if len(index) == 1 else images.index_select(0, index)
+    def _normalise(self, planes: Tensor, images: Tensor) -> None:
+        """(x - mean) / std of planes (3, items, size, size) into images (items, size, size, 3)."""
+        for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
+            torch.add(torch.tensor(-mean / std), planes[channel], alpha=1 / std, out=images[..., channel])
