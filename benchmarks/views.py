@@ -8,8 +8,8 @@ ROOT holds ``cifar-10-batches-py``; FOLDER holds JPEG files at any depth. Claims
 - `moco-v2`, 224 px, five views from JPEG files: at least 3x one torchvision pipeline per view, each with its
   own decode.
 
-Contestants take turns, and medians over the turns are compared, so that what else the machine does hits all
-alike. Rates are per second of processor time on one thread, which other programs hardly disturb, and per second
+Contestants take turns, and the ratio is the median over the turns, so that what else the machine does hits all
+alike. Rates are per second of processor time on one thread, which other programs disturb less, and per second
 on the clock on several. With N threads, what works image by image or file by file runs in N processes that return
 nothing (so no cost for collating), and what works on batches in memory on N threads.
 """
@@ -38,8 +38,8 @@ from cacr.views import PRESETS, Preset, Views
 Contestant = Callable[[], int]  # does its work and returns the number of views made
 
 
-def rates(contestants: dict[str, Contestant], threads: int, repeats: int) -> dict[str, float]:
-    """Views per second of each contestant: medians over turns, after one turn to warm up."""
+def rates(contestants: dict[str, Contestant], threads: int, repeats: int) -> dict[str, list[float]]:
+    """Views per second of each contestant in each turn, after one turn to warm up."""
     clock = time.process_time if threads == 1 else time.perf_counter
     seen: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repeats + 1):
@@ -48,17 +48,18 @@ def rates(contestants: dict[str, Contestant], threads: int, repeats: int) -> dic
             made = work()
             if turn:
                 seen[name].append(made / (clock() - start))
-    return {name: statistics.median(values) for name, values in seen.items()}
+    return seen
 
 
-def report(title: str, result: dict[str, float]) -> None:
-    ours = result["cacr"]
+def report(title: str, seen: dict[str, list[float]]) -> None:
+    """Medians over the turns; a ratio is that of two contestants in the same turn."""
     print(f"\n{title}")
-    for name, rate in result.items():
-        print(
-            f"  {name:38s} {rate:10,.0f} views/s"
-            + (f"   cacr is {ours / rate:5.1f}x" if name != "cacr" else "")
-        )
+    for name, values in seen.items():
+        line = f"  {name:34s} {statistics.median(values):8,.0f} views/s"
+        if name != "cacr":
+            ratios = [ours / theirs for ours, theirs in zip(seen["cacr"], values, strict=True)]
+            line += f"   cacr is {statistics.median(ratios):5.1f}x ({min(ratios):.1f} to {max(ratios):.1f})"
+        print(line)
 
 
 # --- 32 px: images in memory -------------------------------------------------------------------------------
@@ -252,9 +253,9 @@ def main() -> None:
     parser.add_argument("--cifar", type=Path, help="folder with cifar-10-batches-py")
     parser.add_argument("--photos", type=Path, help="folder with JPEG files")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for the run with all threads")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--images", type=int, default=512, help="images in memory")
-    parser.add_argument("--files", type=int, default=64, help="JPEG files")
+    parser.add_argument("--repeats", type=int, default=9, help="turns")
+    parser.add_argument("--images", type=int, default=256, help="images in memory")
+    parser.add_argument("--files", type=int, default=16, help="JPEG files")
     options = parser.parse_args()
     if options.cifar is None and options.photos is None:
         parser.error("give --cifar, --photos or both")
