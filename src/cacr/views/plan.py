@@ -14,8 +14,7 @@ from cacr.views.workspace import Workspace
 # Groups of items in the order of a plan: blends but no hue step; the hue step after 3, 2, 1 and 0 blends; no
 # jitter.
 _NO_HUE, _HUE_LAST, _HUE_FIRST, _NO_JITTER = 0, 1, 4, 5
-# Pixels of planes blurred or solarised together on a CPU: few enough that temporary values find room in
-# memory that is already at hand.
+# Pixels of planes blurred together on a CPU: few enough that temporary values find room in memory at hand.
 _GROUP_CPU = 49_152
 _SLOTS = 6  # three blends before the hue and three after it, of which an item takes part in three
 
@@ -84,8 +83,19 @@ class ColourPlan:
             if slot == 3:
                 self._adjust_hue(flat, first, last, workspace)
             self._blend(flat, first, last, slot, workspace)
+        # what comes now differs between items: few at a time, large ones alone
+        group = last - first
+        if planes.device.type == "cpu":
+            group = max(1, _GROUP_CPU // flat.shape[2])
+        for begin in range(first, last, group):
+            self._finish(planes[:, begin - first : begin - first + group], begin, workspace)
+
+    def _finish(self, planes: Tensor, first: int, workspace: Workspace) -> None:
+        """Greyscale, blur and solarising."""
+        flat = planes.flatten(2)
+        last = first + flat.shape[1]
         grey = self._grey[first:last]
-        channels = slice(0, 1) if all(grey) else slice(0, 3)  # equal channels need the rest of the way once
+        channels = slice(0, 1) if all(grey) else slice(0, 3)  # three equal ones need the rest of the way once
         if any(grey):
             grey_planes = luma(flat, workspace("scratch", *flat.shape[1:]))
             if all(grey):
@@ -132,16 +142,11 @@ def _on_some(
     planes: Tensor, flags: Sequence[bool], first: int, change: Callable[[Tensor, Tensor], None]
 ) -> None:
     """Change in place the planes that are flagged; ``change`` gets them and their numbers, from ``first``."""
-    chosen = [number for number, flag in enumerate(flags) if flag]
-    group = len(flags)
-    if planes.device.type == "cpu":
-        group = max(1, _GROUP_CPU // planes[0, 0].numel())
-    for begin in range(0, len(chosen), group):
-        numbers = chosen[begin : begin + group]
-        if numbers[-1] - numbers[0] == len(numbers) - 1:  # neighbours, or a single one
-            change(planes[:, numbers[0] : numbers[-1] + 1], torch.tensor(numbers) + first)
-        else:
-            index = torch.tensor(numbers).to(planes.device)
-            part = planes.index_select(1, index)
-            change(part, torch.tensor(numbers) + first)
-            planes.index_copy_(1, index, part)
+    chosen = torch.tensor([number for number, flag in enumerate(flags) if flag])
+    if len(chosen) == len(flags):
+        change(planes, chosen + first)
+    elif len(chosen):
+        index = chosen.to(planes.device)
+        part = planes.index_select(1, index)
+        change(part, chosen + first)
+        planes.index_copy_(1, index, part)
