@@ -47,6 +47,12 @@ def test_the_recipes_of_the_paper() -> None:
     assert (moco.blur, moco.blur_sigma, moco.solarise) == (0.5, (0.1, 2.0), 0)
 
 
+def test_a_view_describes_what_is_not_the_default() -> None:
+    view = Augmentation(32, scale=(0.2, 1.0), jitter=0.8, interpolation="bicubic", flip=0.5)
+    assert view.describe() == "size=32 scale=0.2,1 interpolation=bicubic jitter=0.8"
+    assert "scale=None resize=70" in probe_test(64, (0.5,) * 3, (0.5,) * 3).views[0].describe()
+
+
 def test_asymmetric_pair_alternates() -> None:
     first, second, third = PRESETS["byol"].for_views(3)
     assert (first.blur, first.solarise) == (1.0, 0.0)

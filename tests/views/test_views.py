@@ -135,6 +135,25 @@ def test_views_are_channels_last_and_of_the_type_asked_for(dtype: torch.dtype) -
     torch.testing.assert_close(made.float(), exact, rtol=0, atol=0.02 if dtype == torch.bfloat16 else 0)
 
 
+@pytest.mark.parametrize("name", ["cifar", "hcl", "byol", "multicrop-cacr", "probe-test"])
+def test_a_device_is_never_waited_for(name: str) -> None:
+    """On the meta device nothing can be read back and nothing mixes with the CPU, as on a GPU."""
+    preset = PRESETS[name].resized(48)
+    views = Views(preset.for_views(4), preset.mean, preset.std, dtype=torch.bfloat16, device="meta")
+    made = views(photos(5, 48, 60), generator())
+    assert all(run.device.type == "meta" and run.dtype == torch.bfloat16 for run in made)
+    cut = [views.crop(tv.to_pil_image(image), generator()) for image in photos(5, 48, 60)]
+    stacked = [torch.stack(run, dim=1) for run in zip(*cut, strict=True)]
+    assert [run.shape for run in views.colour(stacked, generator())] == [run.shape for run in made]
+
+
+def test_anything_but_bytes_is_refused() -> None:
+    views = Views([Augmentation(8)], MEAN, STD)
+    for images in (torch.zeros(2, 3, 8, 8), torch.zeros(2, 8, 8, 3, dtype=torch.uint8)):
+        with pytest.raises(ValueError, match="must be uint8"):
+            views(images, generator())
+
+
 def test_a_seed_gives_the_same_batch() -> None:
     preset = PRESETS["hcl"]
     views, images = Views(preset.for_views(2), preset.mean, preset.std), photos(9, 32, 32)

@@ -1,7 +1,7 @@
 """Many views of every image: batched augmentation, equal to torchvision's in distribution."""
 
 from cacr.views.augmentation import Augmentation
-from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train
+from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train, shorter_side
 from cacr.views.sheet import contact_sheet
 from cacr.views.views import Views
 
@@ -14,4 +14,5 @@ __all__ = [
     "preset_for",
     "probe_test",
     "probe_train",
+    "shorter_side",
 ]

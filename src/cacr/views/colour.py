@@ -11,7 +11,6 @@ from torch import Tensor
 from cacr.views.draws import BRIGHTNESS, CONTRAST, SATURATION
 
 _LUMA = (0.2989, 0.587, 0.114)  # torchvision's weights for tensors
-_TINY, _SIXTH = torch.tensor(1e-12), torch.tensor(1 / 6)
 
 
 def luma(planes: Tensor, out: Tensor) -> Tensor:
@@ -63,9 +62,9 @@ def adjust_hue(planes: Tensor, turns: Tensor, scratch: Tensor) -> None:
     chroma, smallest, hue, other = scratch.unbind()
     torch.amin(planes, dim=0, out=smallest)
     torch.amax(planes, dim=0, out=chroma).sub_(smallest)
-    torch.add(_TINY, chroma, alpha=6, out=other)
+    torch.add(chroma.new_full((), 1e-12), chroma, alpha=6, out=other)  # more than 0 for greys
     torch.add(red, green, out=hue).sub_(blue).sub_(smallest)
-    torch.addcdiv(_SIXTH, hue, other, out=hue).copysign_(torch.sub(red, green, out=other))
+    torch.addcdiv(hue.new_full((), 1 / 6), hue, other, out=hue).copysign_(torch.sub(red, green, out=other))
     # in turns, and positive before the fraction is taken
     hue.add_(turns + (4 / 6 + 1)).frac_()
 

@@ -26,7 +26,7 @@ def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Ge
     """
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).unsqueeze(0)
     crops = draw_crops(run, 1, image.height, image.width, generator)
-    size, filter = run[0].size, run[0].interpolation
+    size = run[0].size
     scale = crops.extent / size
     resized = ((crops.high - crops.low) / scale).round().int().tolist()
     offset = ((crops.start - crops.low) / scale).round().int().tolist()
@@ -36,10 +36,9 @@ def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Ge
         region = pixels[:, :, low[i][0] : high[i][0], low[i][1] : high[i][1]]
         # on uint8 images in channels-last order this is Pillow's filter, at several times the speed
         region = region.contiguous(memory_format=torch.channels_last)
-        whole = interpolate(region, resized[i], mode=filter, antialias=True)
-        (top, left) = offset[i]
-        view = whole[0, :, top : top + size, left : left + size]
-        made[i] = view
+        whole = interpolate(region, resized[i], mode=run[0].interpolation, antialias=True)
+        top, left = offset[i]
+        made[i] = whole[0, :, top : top + size, left : left + size]
         if flip[i]:
             made[i] = made[i].flip(2)
     return made

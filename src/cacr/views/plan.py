@@ -88,9 +88,9 @@ class ColourPlan:
         if planes.device.type == "cpu":
             group = max(1, _GROUP_CPU // flat.shape[2])
         for begin in range(first, last, group):
-            self._finish(planes[:, begin - first : begin - first + group], begin, workspace)
+            self._after_jitter(planes[:, begin - first : begin - first + group], begin, workspace)
 
-    def _finish(self, planes: Tensor, first: int, workspace: Workspace) -> None:
+    def _after_jitter(self, planes: Tensor, first: int, workspace: Workspace) -> None:
         """Greyscale, blur and solarising."""
         flat = planes.flatten(2)
         last = first + flat.shape[1]
@@ -119,9 +119,8 @@ class ColourPlan:
             ADJUST[kinds.pop()](part, own, scratch)
         else:
             blend(part, own, self._share[slot][begin:end], self._mean[slot][begin:end], scratch)
-        if (
-            max(self._factors[slot][begin:end]) > 1
-        ):  # otherwise a mean of values in [0, 1], and as good as clamped
+        # up to 1 the result is a mean of values in [0, 1]
+        if max(self._factors[slot][begin:end]) > 1:
             part.clamp_(0, 1)
 
     def _adjust_hue(self, planes: Tensor, first: int, last: int, workspace: Workspace) -> None:

@@ -14,7 +14,8 @@ from cacr.views.plan import ColourPlan
 from cacr.views.resample import Resampler
 from cacr.views.workspace import Workspace
 
-# Pixels worked on at a time: what a core's own cache holds, or enough to keep a GPU busy.
+# Pixels worked on at a time, on a CPU by each thread: few enough to stay in a cache, many enough that calls cost
+# little beside the work.
 _CHUNK_CPU, _CHUNK_GPU = 163_840, 16_777_216
 # Pixels of a view from which a CPU puts it in its place faster alone than by an indexed copy of many.
 _LARGE = 8_192
@@ -85,14 +86,20 @@ class Views:
         Returns:
             For each run of views of equal size, (views, images, 3, size, size), each channels-last.
         """
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+            raise ValueError(
+                f"images are {images.dtype} {tuple(images.shape)}; they must be uint8 (images, 3, height, width)"
+            )
         images = images.to(self.device or images.device, non_blocking=True)
         count, _, height, width = images.shape
         made = []
         for run in self.runs:
             crops = draw_crops(run, count, height, width, generator)
             plan = ColourPlan(draw_colours(run, count, generator), images.device)
-            size, filter = run[0].size, run[0].interpolation
-            resample = Resampler(crops.take(plan.order), height, width, size, filter, images.device)
+            size = run[0].size
+            resample = Resampler(
+                crops.take(plan.order), height, width, size, run[0].interpolation, images.device
+            )
             views, workspace = self._empty(len(run), count, size, images.device), Workspace(images.device)
             for first, items in self._chunks(plan, size, images.device):
                 planes = resample(images.index_select(0, items % count), first, workspace)
@@ -152,4 +159,5 @@ class Views:
     def _normalise(self, planes: Tensor, images: Tensor) -> None:
         """(x - mean) / std of planes (3, items, size, size) into images (items, size, size, 3)."""
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
-            torch.add(torch.tensor(-mean / std), planes[channel], alpha=1 / std, out=images[..., channel])
+            shift = planes.new_full((), -mean / std)
+            torch.add(shift, planes[channel], alpha=1 / std, out=images[..., channel])
