@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-all lint install format
 
 demo: install
-	$(BIN)/cacr demo --out runs/demo --overwrite
+	$(BIN)/cacr demo
 
 lint: install
 	$(BIN)/ruff format --check .

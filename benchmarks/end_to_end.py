@@ -138,7 +138,7 @@ def run_alone(name: str, options: argparse.Namespace, views: int) -> dict[str, f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("data", nargs="?", default="digits", help="a source of small images, such as cifar10")
     parser.add_argument("--data-root", type=Path, default=Path("data"))
     parser.add_argument("--steps", type=int, default=20)

@@ -18,11 +18,11 @@ from rich.table import Table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("data")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
+    parser.add_argument("data", nargs="?", default="digits")
     parser.add_argument("--data-root", type=Path, default=Path("data"))
-    parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/short"), help="folder for the runs")
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--views", type=int, default=5)
     parser.add_argument("--imbalance", default="none")
     parser.add_argument("--t-neg", type=float, nargs="+", default=[1.0, 2.0, 4.0, 8.0])

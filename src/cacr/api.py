@@ -1,6 +1,6 @@
 """The functions with the commands' names: what ``cacr pretrain`` does, from Python."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,11 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
         settings: every other setting by its name in :class:`cacr.config.PretrainSettings`, and options of the
             objective (``t_neg``) and of the views (``grey``).
     """
-    values = settings if data is None else {"data": str(data), **settings}
+    return pretrain_with(settings if data is None else {"data": str(data), **settings}, out, resume=resume)
+
+
+def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = False) -> Outcome:
+    """As :func:`pretrain`, with all settings in one mapping."""
     outcome = train_encoder(values, Path(out), resume=resume)
     if is_first_process():
         write_report(Path(out))
@@ -32,18 +36,25 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
 
 
 def evaluate(
-    *, run: AnyPath, data: AnyPath, protocols: Sequence[str] = ("knn", "linear"), **settings: Any
+    *, run: AnyPath, data: AnyPath, protocols: str | Sequence[str] = ("knn", "linear"), **settings: Any
 ) -> list[Result]:
     """Measure the encoder of a run; results are stored in its folder and shown in its report.
 
     Args:
         run: a run folder, or a ``.safetensors`` file of an encoder.
         data: labelled images that classifiers learn from.
-        protocols: what to measure.
+        protocols: what to measure, as names or as one string with commas.
         settings: every other setting by its name in :class:`cacr.config.EvaluateSettings`, and those of the
             protocols (``k``, ``labels_per_class``).
     """
-    values = {"data": str(data), "protocols": tuple(protocols), **settings}
+    return evaluate_with(run, {"data": str(data), "protocols": protocols, **settings})
+
+
+def evaluate_with(run: AnyPath, values: Mapping[str, Any]) -> list[Result]:
+    """As :func:`evaluate`, with all settings in one mapping."""
+    values = {
+        name: _names(value) if name in ("protocols", "baselines") else value for name, value in values.items()
+    }
     with bar("evaluating") as progress:
         results = evaluate_run(Path(run), values, progress=progress)
     if (Path(run) / "config.yaml").exists():
@@ -51,7 +62,13 @@ def evaluate(
     return results
 
 
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Names from a list, or from one string with commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(str(part).strip() for part in parts)
+
+
 def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> int:
     """Write the features of all images to a ``.npz`` or ``.parquet`` file; returns the number of images."""
     with bar("encoding") as progress:
-        return embed_source(Path(run), str(data), Path(out), progress=progress, **settings)
+        return embed_source(Path(run), str(data), Path(out), progress=progress, **settings).images

@@ -1,6 +1,6 @@
 """Finding and running the benchmarks."""
 
-import runpy
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,22 +22,29 @@ def benchmarks() -> dict[str, Path]:
     }
 
 
-def run_benchmark(name: str | None, arguments: Sequence[str]) -> int:
-    """Run a script with ``arguments``, as if it were called; without a name, say which there are."""
+def run_benchmark(name: str, arguments: Sequence[str]) -> int:
+    """Run a script with ``arguments`` in a process of its own; returns its exit code."""
     scripts = benchmarks()
-    if name is None:
-        for known, path in scripts.items():
-            print(f"{known:<16} {summary(path)}")
-        return 0
     if name not in scripts:
         raise UserError(f"there is no benchmark {name!r}; {nearest(name, list(scripts))}")
-    sys.argv = [str(scripts[name]), *arguments]
-    sys.path.insert(0, str(scripts[name].parent))
-    runpy.run_path(str(scripts[name]), run_name="__main__")
-    return 0
+    return subprocess.run([sys.executable, str(scripts[name]), *arguments]).returncode
+
+
+def run_all() -> int:
+    """Run every script as it is, one after the other; returns the exit code of the last one that failed, or 0."""
+    failed = 0
+    for name, path in benchmarks().items():
+        print(f"{name}: {summary(path)}", flush=True)
+        failed = run_benchmark(name, ()) or failed
+    return failed
 
 
 def summary(path: Path) -> str:
     """The first line of a script's docstring."""
     first = path.read_text(encoding="utf-8").lstrip().split("\n", 1)[0]
     return first.strip('"')
+
+
+def benchmark_summaries() -> dict[str, str]:
+    """What each script measures, by name."""
+    return {name: summary(path) for name, path in benchmarks().items()}

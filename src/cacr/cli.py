@@ -1,12 +1,14 @@
 """The commands. Each one reads its arguments, calls a function of the package and prints what it returns."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment, read_yaml
+from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment, read_settings_file
 from cacr.errors import UserError
 
 app = typer.Typer(
@@ -26,7 +28,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        if _options["debug"]:
+        if "--debug" in sys.argv:
             raise
         from rich.console import Console
 
@@ -34,14 +36,11 @@ def main() -> None:
         sys.exit(2)
 
 
-_options = {"debug": False}
-
-
 @app.callback()
 def _common(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    _options["debug"] = debug
+    """What all commands share; ``main`` looks for ``--debug`` itself."""
 
 
 def setting(kind: type[Settings], name: str) -> Any:
@@ -89,7 +88,8 @@ def demo(
     """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
     from cacr.demo import run_demo
 
-    _finish(run_demo(out))
+    with _interruptible():
+        _finish(run_demo(out))
 
 
 @app.command()
@@ -128,16 +128,27 @@ def pretrain(
 
     cacr pretrain --out runs/c10 --resume
     """
-    from cacr.api import pretrain as run
-
     flags = dict(locals())
-    for name in ("out", "assignments", "config", "resume", "run"):
+    for name in ("out", "assignments", "config", "resume"):
         del flags[name]
-    values = (read_yaml(config) if config else {}) | _given(assignments, **flags)
-    outcome = run(out=out, resume=resume, **values)
+    values = (read_settings_file(config) if config else {}) | _given(assignments, **flags)
+    from cacr.api import pretrain_with
+
+    with _interruptible():
+        outcome = pretrain_with(values, out, resume=resume)
     if outcome.status == "finished":
         _print(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
     _finish(outcome.status)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C outside of the training loop, which handles its own: say so, without a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _print("interrupted: no step was lost, the same command (or --resume) goes on")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _finish(status: str) -> None:
@@ -162,12 +173,12 @@ def evaluate(
 
     cacr evaluate runs/c10 --data cifar10 --data-root ~/data --protocol knn,linear --set k=20
     """
-    from cacr.api import evaluate as measure
+    from cacr.api import evaluate_with
     from cacr.evaluation import results_table
 
-    values = _given(assignments, test_data=test_data, data_root=data_root, download=download, seed=seed)
-    results = measure(run=run, data=data, protocols=protocol.split(","), **values)
-    _print(results_table(results))
+    flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
+    values = _given(assignments, **flags, protocols=protocol)
+    _print(results_table(evaluate_with(run, values)))
 
 
 @app.command()
@@ -242,15 +253,15 @@ def doctor(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Which benchmark; without it they are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Which benchmark; without it all of them run.")] = None,
 ) -> None:
     """Run a benchmark: it prints ratios against a peer or a limit. Further arguments go to the benchmark.
 
-    cacr bench end_to_end --data cifar10 --data-root ~/data
+    cacr bench end_to_end cifar10 --data-root ~/data
     """
-    from cacr.bench import run_benchmark
+    from cacr.bench import run_all, run_benchmark
 
-    raise typer.Exit(run_benchmark(name, context.args))
+    raise typer.Exit(run_benchmark(name, context.args) if name else run_all())
 
 
 def _print(thing: Any) -> None:

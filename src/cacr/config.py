@@ -25,7 +25,7 @@ Options = dict[str, Any]
 class Settings(BaseModel):
     """Base of all settings: immutable, and unknown names are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PretrainSettings(Settings):
@@ -79,7 +79,7 @@ class PretrainSettings(Settings):
     schedule: Literal["auto", "cosine", "multistep", "constant"] = Field(
         "auto", description="of the learning rate: cosine, multistep or constant"
     )
-    milestones: tuple[float, ...] = Field(
+    milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
     )
     gamma: float = Field(0.1, gt=0, lt=1, description="multistep: factor of each drop")
@@ -112,7 +112,7 @@ class PretrainSettings(Settings):
 
 
 RESUMABLE = frozenset(
-    {"epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes", "accelerator"}
+    {"data", "epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes", "accelerator"}
     | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
 )
 """Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
@@ -206,9 +206,14 @@ def problems(kind: type[Settings], error: ValidationError) -> list[str]:
         elif item["type"] == "literal_error" and name in found:
             pass  # of a value that may also be 'auto': the other alternative has been told
         else:
-            reason = item["msg"].replace("Input should be", "must be", 1)
-            found[name] = f"{name} {reason} (got {item['input']!r})"
+            found[name] = f"{name} {reason(item)}"
     return list(found.values())
+
+
+def reason(item: Mapping[str, Any]) -> str:
+    """What pydantic says of a wrong value, to be read after its name."""
+    text: str = item["msg"]
+    return f"{text.replace('Input should be', 'must be', 1)} (got {item['input']!r})"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -224,6 +229,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise UserError(f"{path} must hold 'name: value' lines")
     return values
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """Settings from a YAML file of names and values, or from the ``config.yaml`` of a run."""
+    values = read_yaml(path)
+    stored = values.get("settings")
+    return stored if "format" in values and isinstance(stored, dict) else values
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

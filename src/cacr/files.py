@@ -1,10 +1,16 @@
-"""Files that are whole or absent, and that say which version wrote them."""
+"""Files that are whole or absent and say which version wrote them, and their names as text."""
 
+import contextlib
 import os
+import re
+import tempfile
 from pathlib import Path
 
 from cacr.config import FORMAT
 from cacr.errors import UserError
+
+_NO_UNICODE = re.compile("[\ud800-\udfff]")  # how Python holds the bytes of a name that is not UTF-8
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_format(found: object, where: Path) -> None:
@@ -27,5 +33,37 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the write's own error is the one to tell
+            temporary.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be written, or made, before hours of work end there; nothing is left behind.
+
+    Raises:
+        UserError: says why.
+    """
+    try:
+        nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write into {folder}: {error.strerror or error}") from None
+
+
+def storable(name: str) -> str:
+    """A file's name as valid Unicode: bytes that are not UTF-8 as ``\\xff``."""
+    return _NO_UNICODE.sub(_escape, name)
+
+
+def printable(text: str) -> str:
+    """Text on one line, safe to print: as :func:`storable`, and control characters as ``\\n``, ``\\x1b``."""
+    return _CONTROL.sub(_escape, storable(text))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # byte 0x80 to 0xff
+        return f"\\x{code - 0xDC00:02x}"
+    return found[0].encode("unicode_escape").decode()

@@ -1,12 +1,14 @@
 """Everything that has a name, as tables."""
 
-from typing import Any
+from typing import Any, get_type_hints
 
 from rich.table import Table
 
+from cacr.bench import benchmark_summaries
+from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
-from cacr.evaluation import PROTOCOLS
+from cacr.evaluation import BASELINES, PROTOCOLS
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
 from cacr.registry import Registry
@@ -22,7 +24,11 @@ def listing() -> list[Table]:
         _table("encoders (--encoder), and every name of timm", ENCODERS),
         _table("sources (DATA), and every folder of images", SOURCES),
         _presets(),
-        _table("protocols (--protocol)", PROTOCOLS),
+        _protocols(),
+        _table("baselines of cacr evaluate (--set baselines=[...])", BASELINES),
+        _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
+        _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
+        _table("benchmarks (cacr bench)", benchmark_summaries()),
     ]
 
 
@@ -33,9 +39,10 @@ def _empty(title: str, *columns: str) -> Table:
     return table
 
 
-def _table(title: str, registry: Registry[Any]) -> Table:
+def _table(title: str, things: Registry[Any] | dict[str, str]) -> Table:
     table = _empty(title, "name", "what it is")
-    for name, summary in registry.summaries().items():
+    summaries = things if isinstance(things, dict) else things.summaries()
+    for name, summary in summaries.items():
         table.add_row(name, summary)
     return table
 
@@ -53,4 +60,20 @@ def _presets() -> Table:
         table.add_row(
             name, summary, " | ".join(dict.fromkeys(view.describe() for view in PRESETS[name].views))
         )
+    return table
+
+
+def _protocols() -> Table:
+    table = _empty("protocols (--protocol), with their settings (--set)", "name", "what it is", "settings")
+    for name, summary in PROTOCOLS.summaries().items():
+        kind = get_type_hints(PROTOCOLS[name])["settings"]
+        table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.model_fields.items()))
+    return table
+
+
+def _settings(title: str, kind: type[Settings]) -> Table:
+    table = _empty(title, "name", "default", "what it is")
+    for name, field in kind.model_fields.items():
+        default = "" if field.is_required() else str(field.default)
+        table.add_row(name, default, field.description or "")
     return table

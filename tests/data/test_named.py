@@ -130,6 +130,14 @@ def test_stl10_without_unlabeled_says_so(tmp_path: Path) -> None:
     assert "unlabeled_X.bin is absent" in source.notes[0] and "train alone" in source.notes[0]
 
 
+@pytest.mark.parametrize(("labels", "wrong"), [([1], "1 labels for 2 images"), ([1, 11], "not 1 to 10")])
+def test_stl10_with_wrong_labels(tmp_path: Path, labels: list[int], wrong: str) -> None:
+    _write_stl(tmp_path / "stl10_binary", unlabeled=0)
+    np.array(labels, dtype=np.uint8).tofile(tmp_path / "stl10_binary" / "train_y.bin")
+    with pytest.raises(UserError, match=rf"train_y\.bin has .*{wrong}.* damaged; fetch stl10 again"):
+        open_source("stl10", root=tmp_path, part="train")
+
+
 def test_stl10_cut_off(tmp_path: Path) -> None:
     _write_stl(tmp_path / "stl10_binary", unlabeled=0)
     file = tmp_path / "stl10_binary" / "train_X.bin"

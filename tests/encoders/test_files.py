@@ -62,6 +62,21 @@ def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
+def test_cleaning_up_does_not_hide_why_a_write_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    def gone(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(Path, "unlink", gone)
+    with pytest.raises(UserError, match="No space left"):
+        save_encoder(tmp_path, make(), make().info)
+
+
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     encoder = make()
     save_encoder(tmp_path, encoder, replace(encoder.info, format=FORMAT + 1))
@@ -75,6 +90,42 @@ def test_a_damaged_description_is_reported(tmp_path: Path, text: str) -> None:
     (tmp_path / "encoder.json").write_text(text)
     with pytest.raises(UserError, match=r"encoder\.json .* damaged"):
         load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("encoder", 5),
+        ("image_size", "32"),
+        ("image_size", 0),
+        ("image_size", True),
+        ("feature_dim", 3),
+        ("feature_dim", None),
+        ("width", "1"),
+        ("width", float("nan")),
+        ("resize", [3]),
+        ("resize", -1),
+        ("mean", [1]),
+        ("mean", 0.5),
+        ("mean", ["a", "b", "c"]),
+        ("std", [0, 1, 1]),
+        ("preset", 1),
+        ("training", []),
+    ],
+)
+def test_a_wrong_value_in_the_description_is_named(tmp_path: Path, name: str, value: object) -> None:
+    save_encoder(tmp_path, make(), make().info)
+    path = tmp_path / "encoder.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(UserError, match=rf"encoder\.json is damaged: {name}"):
+        load_encoder(tmp_path)
+
+
+def test_what_a_later_version_adds_is_passed_over(tmp_path: Path) -> None:
+    save_encoder(tmp_path, make(), make().info)
+    path = tmp_path / "encoder.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "blue", "width": 0.05}))
+    assert load_encoder(tmp_path).info == make().info
 
 
 def test_missing_and_damaged_weights_are_reported(tmp_path: Path) -> None:
@@ -128,6 +179,9 @@ def test_a_wrong_image_is_reported(tmp_path: Path) -> None:
         encoder.preprocess(tmp_path / "broken.png")
     with pytest.raises(UserError, match="must be uint8"):
         encoder.preprocess(np.zeros((4, 4, 3)))
+    (tmp_path / "two\nlines.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"two\\nlines\.png: not an image"):
+        encoder.preprocess(tmp_path / "two\nlines.png")
 
 
 @pytest.mark.parametrize("kind", ["run", "safetensors", "pt", "nested"])

@@ -35,7 +35,7 @@ def test_results_say_what_they_depend_on(copied: Path, images: Path) -> None:
     )
     results = evaluate(copied, settings)
     files = sorted((copied / "evaluation").iterdir())
-    assert [path.name for path in files] == [f"knn-{images.name}.json", f"linear-{images.name}.json"]
+    assert [path.name[:-14] for path in files] == [f"knn-{images.name}", f"linear-{images.name}"]
     stored = json.loads(files[0].read_text())
     assert stored["score"] == results[0].score > 0.8
     assert stored["settings"] == {"k": 3, "temperature": 0.07, "labels_per_class": None, "draws": 5}
@@ -71,7 +71,7 @@ def test_few_labels_give_mean_and_spread_beside_baselines(copied: Path, images: 
         assert len(scores) == 3
         assert result.score == pytest.approx(scores.mean().item())
         assert result.spread == pytest.approx(scores.std().item())
-    assert (copied / "evaluation" / f"linear-{images.name}-2-per-class-pixels.json").exists()
+    assert len(list((copied / "evaluation").glob(f"linear-{images.name}-2-per-class-pixels-*.json"))) == 1
     console = Console(width=120)
     with console.capture() as capture:
         console.print(results_table(results))
@@ -155,3 +155,31 @@ def test_data_without_labels_is_refused(run: Path, images: Path) -> None:
 def test_more_labels_than_there_are_is_refused(run: Path, images: Path) -> None:
     with pytest.raises(UserError, match="choose at most 12"):
         evaluate_run(run, {"data": str(images), "labels_per_class": 13, "workers": 0})
+
+
+def test_one_image_of_each_class_is_refused(run: Path, tmp_path: Path) -> None:
+    data = write_images(tmp_path / "data", per_class=1, seed=0)
+    with pytest.raises(UserError, match=r"nothing of .* can be held out.*give test_data"):
+        evaluate_run(run, {"data": str(data), "workers": 0})
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(copied: Path) -> None:
+    (copied / "evaluation").touch()
+    with pytest.raises(UserError, match=r"cannot write into .*evaluation: Not a directory"):
+        evaluate_run(copied, {"data": "nothing"})
+
+
+def test_what_is_left_out_stands_under_the_table(copied: Path, tmp_path: Path) -> None:
+    data = write_images(tmp_path / "data", per_class=5, seed=0)
+    (data / "red" / "0.png").write_bytes(b"no image")
+    (data / "red" / "0.heic").touch()
+    results = evaluate_run(copied, {"data": str(data), "k": 3, "workers": 0, "protocols": ["knn"]})
+    assert results[0].counts["unreadable"] == 1
+    assert any("1 HEIC files are left out" in note for note in results[0].notes)
+    assert read_results(copied / "evaluation") == results
+    console = Console(width=1000)
+    with console.capture() as capture:
+        console.print(results_table(results))
+    shown = " ".join(capture.get().split())
+    assert "held out with seed 0 (1 unreadable images left out)" in shown
+    assert "1 HEIC files are left out" in shown and "taken for classes" in shown

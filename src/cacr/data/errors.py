@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cacr.errors import UserError
+from cacr.files import printable
 
 
 class MissingPartError(UserError):
@@ -18,7 +19,7 @@ class Problem:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.reason}"
+        return printable(f"{self.where}: {self.reason}")  # one line, whatever the file is called
 
 
 def too_many_unreadable(problems: list[Problem], count: int, limit: float) -> UserError:

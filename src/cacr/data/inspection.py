@@ -12,11 +12,12 @@ import numpy as np
 from PIL import Image
 
 from cacr.data.errors import Problem
-from cacr.data.files import FileSource
+from cacr.data.files import FileSource, require_regular
 from cacr.data.source import Indices, Source
 from cacr.data.stream import StreamSource
 from cacr.decode import open_image, read_rgb
 from cacr.errors import UnreadableImageError
+from cacr.files import printable
 
 _THREADS = 8
 _GLANCE = 64  # pixels: enough to see whether an image is blank
@@ -72,7 +73,7 @@ def inspect_source(source: Source, *, at_most: int = 5000) -> Inspection:
     by_area = sorted((look.size for look in looks), key=lambda size: size[0] * size[1])
     groups = defaultdict(list)
     for look in looks:
-        groups[look.digest].append(source.describe(look.index))
+        groups[look.digest].append(printable(source.describe(look.index)))
     duplicates = tuple(tuple(group) for group in groups.values() if len(group) > 1)
     classes = source.class_counts()
     return Inspection(
@@ -101,10 +102,14 @@ def _examine(source: Source, at_most: int) -> Iterator[_Look | Problem]:
 
 def _look(source: Source, index: int) -> _Look | Problem:
     if isinstance(source, FileSource):
+        path, where = source.paths[index], printable(source.describe(index))
         try:
-            return _look_at_content(index, source.describe(index), source.paths[index].read_bytes())
+            require_regular(path, where)
+            return _look_at_content(index, where, path.read_bytes())
+        except UnreadableImageError as error:
+            return Problem(index, error.where, error.reason)
         except OSError as error:
-            return Problem(index, source.describe(index), error.strerror or str(error))
+            return Problem(index, where, error.strerror or str(error))
     try:
         image = source.read(index)
     except UnreadableImageError as error:

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from cacr.data.errors import Problem, too_many_unreadable
-from cacr.data.files import FileSource
+from cacr.data.files import FileSource, require_regular
 from cacr.data.source import ArraySource, Indices, Source
 from cacr.decode import open_image, read_rgb, unreadable
 from cacr.errors import UnreadableImageError
+from cacr.files import printable
 
 _THREADS, _AT_ONCE = 8, 4096
 _SMALL_SIDE = 96
@@ -122,7 +123,7 @@ def _in_memory(source: FileSource, images: list[torch.Tensor]) -> ArraySource:
 
 def _check(source: FileSource, index: int) -> Problem | tuple[int, int]:
     """The size of a sound image, or what is wrong with it."""
-    path, where = source.paths[index], source.describe(index)
+    path, where = source.paths[index], printable(source.describe(index))
     try:
         return check_file(path, where)
     except UnreadableImageError as error:
@@ -135,6 +136,7 @@ def check_file(path: Path, where: str) -> tuple[int, int]:
     Raises:
         UnreadableImageError: the image is damaged.
     """
+    require_regular(path, where)
     try:
         with path.open("rb") as file:
             with open_image(file, where) as image:

@@ -1,10 +1,12 @@
 """Finding the image files in a folder."""
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from cacr.errors import UserError
 
@@ -53,8 +55,11 @@ def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
                 for entry in entries:
                     if _is_hidden(entry.name):
                         continue
-                    if entry.is_dir():
+                    kind = _kind(entry)
+                    if kind == "folder":
                         pending.append(f"{prefix}{entry.name}/")
+                    elif kind == "special":
+                        listing.others["pipe, socket or device"] += 1
                     else:
                         suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122  (millions of names)
                         if suffix in IMAGE_SUFFIXES:
@@ -79,6 +84,22 @@ def sub_folders(folder: Path) -> list[Path]:
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or name in _IGNORED
+
+
+def _kind(entry: os.DirEntry[str]) -> Literal["folder", "file", "special"]:
+    """What an entry is, or leads to; a pipe, socket or device is special: reading it might never end.
+
+    A link that leads nowhere or in a circle counts as a file, so that it is told as an unreadable one.
+    """
+    try:
+        if entry.is_dir():
+            return "folder"
+        broken = entry.is_symlink() and not Path(entry.path).exists()
+        return "file" if broken or entry.is_file() else "special"
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return "file"
 
 
 def _no_images(listing: Listing) -> str:

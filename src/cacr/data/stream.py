@@ -15,6 +15,7 @@ from PIL import Image
 from cacr.data.source import Captions, Indices, Source
 from cacr.decode import read_rgb
 from cacr.errors import UserError
+from cacr.files import printable
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class Raw:
 
     def decode(self, at_least: int | None = None) -> Image.Image:
         """The image as plain RGB (see ``decode.read_rgb``)."""
-        return read_rgb(BytesIO(self.content), self.where, at_least)
+        return read_rgb(BytesIO(self.content), printable(self.where), at_least)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ def _as_it_is(item: Any) -> Any:
 
 
 def _quiet(number: int) -> None:
-    """Leave Ctrl-C to the main process, which saves the run, and keep Pillow's remarks on odd files quiet."""
+    """Leave Ctrl-C and SIGTERM to the main process, which saves the run; keep Pillow's remarks quiet."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     warnings.filterwarnings("ignore", module=r"PIL\.")

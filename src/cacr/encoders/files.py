@@ -2,11 +2,12 @@
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
@@ -16,6 +17,7 @@ from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
 
 WEIGHTS = "encoder.safetensors"
+_INFO = TypeAdapter(EncoderInfo)
 
 
 def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
@@ -48,6 +50,11 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
         encoder.backbone.load_state_dict(read_safetensors(weights))
     except RuntimeError as error:
         raise UserError(f"{weights} does not hold the encoder that its .json describes: {error}") from None
+    if encoder.feature_dim != info.feature_dim:
+        raise UserError(
+            f"{weights.with_suffix('.json')} is damaged: feature_dim is {info.feature_dim}, "
+            f"but {info.encoder} gives {encoder.feature_dim}"
+        )
     encoder.info = info
     return encoder.eval()
 
@@ -73,17 +80,27 @@ def read_info(path: Path) -> EncoderInfo:
     if not isinstance(values, dict):
         raise UserError(f"{path} is damaged: it holds no description of an encoder")
     check_format(values.get("format"), path)
-    known = {field.name for field in fields(EncoderInfo)}
-    # JSON has lists where the dataclass has tuples.
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in values.items()
-        if name in known
-    }
     try:
-        return EncoderInfo(**given)
-    except TypeError as error:
-        raise UserError(f"{path} is damaged: {error}") from None
+        info = _INFO.validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise UserError(f"{path} is damaged: {wrong}") from None
+    for name, sound in _sound(info).items():
+        if not sound:
+            raise UserError(f"{path} is damaged: {name} cannot be {getattr(info, name)}")
+    return info
+
+
+def _sound(info: EncoderInfo) -> dict[str, bool]:
+    """Whether each value of the right type is also a possible one."""
+    return {
+        "image_size": info.image_size > 0,
+        "feature_dim": info.feature_dim > 0,
+        "width": isfinite(info.width) and info.width > 0,
+        "resize": info.resize is None or info.resize > 0,
+        "mean": all(isfinite(value) for value in info.mean),
+        "std": all(isfinite(value) and value > 0 for value in info.std),
+    }
 
 
 def read_safetensors(path: Path) -> dict[str, torch.Tensor]:

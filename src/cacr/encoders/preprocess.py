@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cacr.decode import read_rgb
 from cacr.errors import UserError
+from cacr.files import printable
 
 ImageLike = Image.Image | np.ndarray | Tensor | str | PathLike[str]
 
@@ -17,7 +18,7 @@ ImageLike = Image.Image | np.ndarray | Tensor | str | PathLike[str]
 def to_pil(image: ImageLike) -> Image.Image:
     """An RGB image from a PIL image, a uint8 array (h, w[, 3]) or tensor (3, h, w), or the path of a file."""
     if isinstance(image, str | PathLike):
-        return read_rgb(Path(image), str(image))
+        return read_rgb(Path(image), printable(str(image)))
     if isinstance(image, Image.Image):
         return image.convert("RGB")
     if isinstance(image, Tensor):

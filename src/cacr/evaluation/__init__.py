@@ -2,7 +2,7 @@
 
 from cacr.evaluation import linear_paper, protocols  # noqa: F401  (they register themselves)
 from cacr.evaluation.baselines import BASELINES
-from cacr.evaluation.embed import embed, embed_source
+from cacr.evaluation.embed import Embedded, embed, embed_source
 from cacr.evaluation.evaluate import evaluate, evaluate_run
 from cacr.evaluation.features import Features, encode
 from cacr.evaluation.registry import PROTOCOLS, Score
@@ -12,6 +12,7 @@ from cacr.evaluation.task import Task
 __all__ = [
     "BASELINES",
     "PROTOCOLS",
+    "Embedded",
     "Features",
     "Result",
     "Score",

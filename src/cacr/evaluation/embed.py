@@ -1,7 +1,9 @@
 """``cacr embed``: features of a whole source as a file."""
 
+import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,26 @@ from numpy.typing import NDArray
 from cacr.data import Part, Source, open_source
 from cacr.encoders import Encoder, load_encoder
 from cacr.errors import MissingExtraError, UserError
-from cacr.evaluation.features import Progress, encode
+from cacr.evaluation.features import MAX_UNREADABLE, Features, Progress, encode
 from cacr.evaluation.machine import Machine, choose_machine
+from cacr.files import require_writable, storable
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What was written, and what was not.
+
+    Attributes:
+        images: Images whose features were written.
+        part: The part of the data they are: ``pretrain``, ``train`` or ``test``.
+        unreadable: Images that were left out because they cannot be read.
+        notes: What the user should know about how the data was read.
+    """
+
+    images: int
+    part: str
+    unreadable: int
+    notes: tuple[str, ...]
 
 
 def embed_source(
@@ -23,8 +43,9 @@ def embed_source(
     part: Part = "pretrain",
     data_root: Path | str = Path("data"),
     download: bool = False,
+    max_unreadable: float = MAX_UNREADABLE,
     progress: Progress | None = None,
-) -> int:
+) -> Embedded:
     """Write the features that a run's encoder gives to all images of a source.
 
     Args:
@@ -34,15 +55,19 @@ def embed_source(
         part: Which of its images, for data that has parts: all for pretraining, or those of train or test.
         data_root: Where named data sets lie.
         download: Allow downloads of data sets.
+        max_unreadable: Share of unreadable images, from 0 to 1, that is tolerated; they are left out.
         progress: Called with the number of images done and in all.
 
     Returns:
-        The number of images written.
+        How many images were written, of which part, and what was left out.
     """
     check_target(out)
+    if not 0 <= max_unreadable <= 1:
+        raise UserError(f"max_unreadable must be from 0 to 1 (got {max_unreadable})")
     encoder = load_encoder(run)
     source = open_source(data, part=part, root=Path(data_root), download=download)
-    return embed(encoder, source, out, choose_machine([source]), progress)
+    features = embed(encoder, source, out, choose_machine([source]), progress, max_unreadable=max_unreadable)
+    return Embedded(len(features.index), part, len(features.problems), source.notes)
 
 
 def embed(
@@ -51,45 +76,56 @@ def embed(
     out: Path,
     machine: Machine | None = None,
     progress: Progress | None = None,
-) -> int:
-    """Write the features of all images that can be read; returns how many there are.
+    *,
+    max_unreadable: float = MAX_UNREADABLE,
+) -> Features:
+    """Write the features of all images that can be read, and return them.
 
     A ``.npz`` holds ``features`` (n, d) float32, ``index`` (n,) and ``name`` (n,), and where the source has
     labels ``label`` (n,) and ``class_names``. A ``.parquet`` has a row for each image: index, name, label and
-    class where there are labels, and features as a list.
+    class where there are labels, and features as a list. Bytes of a file's name that are not UTF-8 stand as
+    ``\\xff`` in the names of images and classes.
     """
     check_target(out)
-    features = encode(encoder, source, machine, progress)
+    features = encode(encoder, source, machine, progress, max_unreadable=max_unreadable)
     index = features.index.numpy()
     columns: dict[str, Any] = {
         "index": index,
-        "name": np.array([source.describe(int(number)) for number in index]),
+        "name": np.array([storable(source.describe(int(number))) for number in index]),
     }
     if source.labels is not None:
         columns["label"] = source.labels[index]
     write = _write_npz if out.suffix == ".npz" else _write_parquet
-    temporary = out.with_name(f".{out.stem}.tmp{out.suffix}")
+    class_names = None if source.class_names is None else [storable(name) for name in source.class_names]
+    temporary = out.with_name(f".cacr-{os.getpid()}.tmp{out.suffix}")  # however long the name of ``out`` is
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary, columns, features.values.numpy(), source.class_names)
+        write(temporary, columns, features.values.numpy(), class_names)
         temporary.replace(out)
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
-    return len(index)
+        with contextlib.suppress(OSError):  # the write's own error is the one to tell
+            temporary.unlink(missing_ok=True)
+    return features
 
 
 def check_target(out: Path) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises:
-        UserError: for an unknown suffix, a file that exists, or a missing extra.
+        UserError: for an unknown suffix, a file that exists, a folder that cannot be written, or a missing
+            extra.
     """
     if out.suffix not in (".npz", ".parquet"):
         raise UserError(f"{out} must end in .npz or .parquet")
-    if out.exists():
+    try:
+        exists = out.exists()
+    except OSError as error:  # such as a name that is too long
+        raise UserError(f"cannot write {out}: {error.strerror}") from None
+    if exists:
         raise UserError(f"{out} exists already: remove it, or choose another name")
+    require_writable(out.parent)
     if out.suffix == ".parquet":
         _pyarrow()
 

@@ -15,6 +15,7 @@ from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.result import Result, write_result
 from cacr.evaluation.settings import evaluate_settings, protocol_settings
 from cacr.evaluation.task import Task
+from cacr.files import require_writable
 
 
 def evaluate_run(
@@ -36,11 +37,13 @@ def evaluate(
 
     Returns:
         A result for each protocol and subject, the encoder first; each is also written to
-        ``evaluation/<protocol>-<data>.json`` in the run folder.
+        ``evaluation/`` in the run folder (see ``Result.file_name``).
     """
     chosen = protocol_settings(settings.protocols, settings.options)
     make_baselines = [(name, BASELINES[name]) for name in settings.baselines]
     encoder = load_encoder(run)
+    folder = (Path(run) if Path(run).is_dir() else Path(run).parent) / "evaluation"
+    require_writable(folder)
     data = open_labelled(settings)
     subjects = [("encoder", encoder)]
     subjects += [(name, make(encoder.info, settings.seed)) for name, make in make_baselines]
@@ -50,13 +53,12 @@ def evaluate(
         workers=settings.workers,
         accelerator=settings.accelerator,
     )
-    folder = Path(run) if Path(run).is_dir() else Path(run).parent
     results = []
     for subject, model in subjects:
         task = Task(model, data, settings.seed, machine, progress)
         for protocol, options in chosen.items():
             result = _measure(task, subject, protocol, options, settings)
-            write_result(folder / "evaluation", result)
+            write_result(folder, result)
             results.append(result)
     return results
 
@@ -92,4 +94,5 @@ def _measure(
         details=score.details,
         encoder=described,
         training=info.training,
+        notes=list(data.notes),
     )

@@ -8,12 +8,16 @@ from torch import Tensor
 
 from cacr.data import ArraySource, Loader, Problem, Source
 from cacr.encoders import Encoder
+from cacr.errors import UserError
 from cacr.evaluation.machine import Machine
 from cacr.randomness import generator
 from cacr.views import Augmentation, Views
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
+
+
+MAX_UNREADABLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class FeatureLoader:
         machine: Where and in what portions.
         shuffle: Another order in every epoch; otherwise that of the source.
         seed: Of order and augmentation.
+        max_unreadable: Share of unreadable images that is tolerated.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class FeatureLoader:
         *,
         shuffle: bool = False,
         seed: int = 0,
+        max_unreadable: float = MAX_UNREADABLE,
     ) -> None:
         self.encoder = encoder.to(machine.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
         self.seed = seed
@@ -65,6 +71,7 @@ class FeatureLoader:
             crop=None if self._arrays else self._views.crop,
             shuffle=shuffle,
             at_least=view.resize,
+            max_unreadable=max_unreadable,
             pin_memory=machine.device.type == "cuda",
         )
 
@@ -87,7 +94,12 @@ class FeatureLoader:
 
 
 def encode(
-    encoder: Encoder, source: Source, machine: Machine | None = None, progress: Progress | None = None
+    encoder: Encoder,
+    source: Source,
+    machine: Machine | None = None,
+    progress: Progress | None = None,
+    *,
+    max_unreadable: float = MAX_UNREADABLE,
 ) -> Features:
     """Features of every image that can be read, in the order of the source.
 
@@ -98,10 +110,14 @@ def encode(
         source: The images.
         machine: Where and in what portions.
         progress: Called after each batch with the number of images done and in all.
+        max_unreadable: Share of unreadable images that is tolerated.
+
+    Raises:
+        UserError: more than ``max_unreadable`` of the images cannot be read, or none can.
     """
     info = encoder.info
     centre = Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
-    loader = FeatureLoader(encoder, source, centre, machine or Machine())
+    loader = FeatureLoader(encoder, source, centre, machine or Machine(), max_unreadable=max_unreadable)
     values, index, done = [], [], 0
     for features, numbers in loader.epoch(0):
         values.append(features.cpu())
@@ -109,4 +125,6 @@ def encode(
         done += len(numbers)
         if progress is not None:
             progress(done, len(source))
+    if not values:
+        raise UserError(f"no image of {source.name} can be read; for example {loader.problems[0]}")
     return Features(torch.cat(values), torch.cat(index), loader.problems)

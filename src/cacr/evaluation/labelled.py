@@ -30,6 +30,11 @@ class LabelledData:
     classes: int
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about how the images were read, each note once."""
+        return tuple(dict.fromkeys(self.train.notes + self.test.notes))
+
 
 def open_labelled(settings: EvaluateSettings) -> LabelledData:
     """Open the data of an evaluation.
@@ -38,7 +43,7 @@ def open_labelled(settings: EvaluateSettings) -> LabelledData:
     ``data`` that the seed draws.
 
     Raises:
-        UserError: when there is no such data, or it has no labels.
+        UserError: when there is no such data, it has no labels, or nothing of it can be held out.
     """
     train, problems = _open(settings, settings.data, "train")
     test, split = train, ""
@@ -52,6 +57,11 @@ def open_labelled(settings: EvaluateSettings) -> LabelledData:
         problems += more
     except MissingPartError:
         first, second = hold_out(labels_of(train), HELD_OUT, settings.seed)
+        if not len(second):
+            raise UserError(
+                f"nothing of {settings.data} can be held out to judge on: no class has more than one image; "
+                "give test_data, or at least two images of a class"
+            ) from None
         train, test = train.subset(first), train.subset(second)
         split = f"a fifth of each class of {settings.data}, held out with seed {settings.seed}"
     if train.class_names is not None and test.class_names not in (None, train.class_names):

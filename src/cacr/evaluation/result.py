@@ -5,15 +5,20 @@ import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from rich.table import Table
+from rich.text import Text
 
 from cacr.config import FORMAT
 from cacr.errors import UserError
-from cacr.files import check_format, write_atomically
+from cacr.files import check_format, printable, write_atomically
+
+_NAME_BYTES = 60  # of the data's name in a file's name: what file systems take is 255 for the whole
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Result:
         details: What the protocol tells beside the score.
         encoder: Name, width and so on of what was measured.
         training: The encoder's own summary of its training: images, views, steps.
+        notes: What the user should know about how the data was read.
         versions: Of the software that measured.
         metric: What the score is.
         format: Version of the file.
@@ -54,20 +60,27 @@ class Result:
     details: dict[str, Any]
     encoder: dict[str, Any]
     training: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     metric: str = "accuracy"
     format: int = FORMAT
 
     @property
     def file_name(self) -> str:
-        """``knn-cifar10.json``; ``linear-digits-10-per-class-untrained.json``."""
-        data = Path(self.data).name if self.test_data == self.data else f"{self.data}-{self.test_data}"
-        parts = [self.protocol, re.sub(r"[^\w.]+", "_", data).strip("_")]
+        """``linear-digits-10-per-class-untrained-0c5fb2a1.json``: the same for the same measurement only.
+
+        What a name has no room for is in the digits at its end, a hash of data, settings and seed.
+        """
+        names = dict.fromkeys(Path(data).name for data in (self.data, self.test_data))
+        data = re.sub(r"[^\w.]+", "_", "-".join(names)).encode()[:_NAME_BYTES].decode(errors="ignore")
+        parts = [self.protocol, data.strip("_")]
         if self.labels_per_class is not None:
             parts.append(f"{self.labels_per_class}-per-class")
         if self.subject != "encoder":
             parts.append(self.subject)
-        return "-".join(parts) + ".json"
+        what = json.dumps([self.data, self.test_data, self.settings, self.seed], sort_keys=True)
+        digits = blake2b(what.encode(), digest_size=4).hexdigest()
+        return "-".join([*parts, digits]) + ".json"
 
     @property
     def text(self) -> str:
@@ -83,33 +96,58 @@ def versions() -> dict[str, str]:
 
 
 def write_result(folder: Path, result: Result) -> Path:
-    """Write a result into a folder, in place of an earlier one of the same kind."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a result into a folder, in place of an earlier one of the same measurement."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot create {folder}: {error.strerror}") from None
     path = folder / result.file_name
     write_atomically(path, (json.dumps(asdict(result), indent=2) + "\n").encode())
     return path
 
 
 def read_results(folder: Path) -> list[Result]:
-    """The results in a folder, ordered by file name; a newer format is refused."""
+    """The results in a folder, ordered by file name; files that are no results are left alone.
+
+    Raises:
+        UserError: a newer version of this software wrote one, or a file may not be read.
+    """
     results = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(file for file in folder.glob("*.json") if file.is_file()):
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            check_format(values.get("format"), path)
-            results.append(Result(**values))
-        except (ValueError, TypeError, AttributeError) as error:
-            raise UserError(f"{path} is not a result of cacr evaluate: {error}") from None
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
+        try:
+            mark = _MARK.validate_json(text, strict=True)
+            check_format(mark.format, path)  # first: a newer format may have other fields
+            results.append(_RESULT.validate_json(text, strict=True))
+        except ValidationError:
+            continue
     return results
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """What results of every version have, by which they are known from other files."""
+
+    protocol: str
+    subject: str
+    format: int
+
+
+_MARK, _RESULT = TypeAdapter(_Mark), TypeAdapter(Result)
+
+
 def results_table(results: Sequence[Result]) -> Table:
-    """Results as a table: a line for each protocol and number of labels, a column for each subject."""
+    """Results as a table: a line for each protocol and number of labels, a column for each subject.
+
+    Under it stands what they were judged on, how many images are left out, and the notes on the data.
+    """
     subjects = list(dict.fromkeys(result.subject for result in results))
     lines = list(dict.fromkeys((result.protocol, result.labels_per_class) for result in results))
     scores = {(result.protocol, result.labels_per_class, result.subject): result.text for result in results}
-    splits = dict.fromkeys(result.split for result in results)
-    table = Table(caption="judged on " + "; ".join(splits) if results else None)
+    table = Table(caption=_caption(results) if results else None)
     for heading in ("protocol", "labels"):
         table.add_column(heading)
     for subject in subjects:
@@ -118,3 +156,19 @@ def results_table(results: Sequence[Result]) -> Table:
         used = "all" if labels is None else f"{labels} a class"
         table.add_row(protocol, used, *(scores.get((protocol, labels, subject), "") for subject in subjects))
     return table
+
+
+def _caption(results: Sequence[Result]) -> Text:
+    """Plain text: a folder called ``[bold]`` is a name."""
+    left_out: dict[str, int] = {}
+    for result in results:
+        left_out[result.split] = max(left_out.get(result.split, 0), result.counts.get("unreadable", 0))
+    judged = (
+        f"{split} ({count:,} unreadable images left out)" if count else split
+        for split, count in left_out.items()
+    )
+    notes = dict.fromkeys(note for result in results for note in result.notes)
+    return Text(
+        "\n".join(printable(line) for line in ("judged on " + "; ".join(judged), *notes)),
+        style="table.caption",
+    )

@@ -89,9 +89,10 @@ def _machine(job: Training) -> str:
 
 def _advice(job: Training) -> str:
     """What makes a long run on a CPU shorter."""
-    width = job.settings.width
-    if job.settings.encoder == "small_alexnet" and isinstance(width, float) and width > NARROW:
-        return f"more than an hour on a CPU; --width {NARROW:g} trains several times faster"
-    return (
-        "more than an hour on a CPU; --encoder small_alexnet --width 0.25 --set image_size=64 is much faster"
-    )
+    settings = job.settings
+    faster = "fewer --epochs or --views, or --set max_steps=..., take less"
+    if settings.encoder != "small_alexnet":
+        faster = f"--encoder small_alexnet --width {NARROW:g} --set image_size=64 is several times faster"
+    elif isinstance(settings.width, float) and settings.width > NARROW:
+        faster = f"--width {NARROW:g} is several times faster"
+    return f"this is more than an hour on a CPU; {faster}"

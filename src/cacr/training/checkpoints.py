@@ -49,7 +49,9 @@ def save_checkpoint(folder: Path, step: int, state: State) -> Path:
             os.fsync(file.fileno())
         path = folder / f"step-{step:08d}.{checked.value:08x}.pt"
         temporary.replace(path)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "inline_container" not in str(error):
+            raise  # torch's writer reports a full disk as a RuntimeError, but not every one is of the writer
         temporary.unlink(missing_ok=True)
         kept = list_checkpoints(folder)
         hint = (

@@ -4,7 +4,8 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,19 +36,28 @@ def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) 
     if fabric.world_size == 1 or _under_torchrun():
         result: T = fabric.launch(job)
         return result
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _noted_interrupts() as interrupts:
         message = Path(folder) / "error"
-        # Ctrl-C reaches all processes: those that train save and stop, this one has only to wait for them.
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             result = fabric.launch(partial(_reporting, job=job, message=message))
         except (ProcessRaisedException, ProcessExitedException) as error:
             if message.exists():
                 raise UserError(message.read_text()) from None
+            if interrupts:
+                raise KeyboardInterrupt from None
             raise UserError(f"a training process failed: {error}") from error
-        finally:
-            signal.signal(signal.SIGINT, previous)
     return result
+
+
+@contextmanager
+def _noted_interrupts() -> Iterator[list[int]]:
+    """Note Ctrl-C instead of raising: it reaches all processes, and those that train save and stop themselves."""
+    noted: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def make_fabric(settings: PretrainSettings) -> Fabric:

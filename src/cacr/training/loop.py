@@ -22,7 +22,7 @@ from cacr.errors import UserError
 from cacr.losses import NotFiniteError
 from cacr.methods import Framework
 from cacr.randomness import generator, mixed_seed
-from cacr.training.checkpoints import State, save_checkpoint
+from cacr.training.checkpoints import State, list_checkpoints, save_checkpoint
 from cacr.training.interrupt import Interrupt
 from cacr.training.metrics import MetricsLog
 from cacr.training.progress import TrainingProgress
@@ -146,6 +146,8 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
 
                 due = checkpoints.due(position.step, epoch_ended)
                 if finished or due or position.step % settings.log_every_steps == 0:
+                    if bad := meter.first_not_finite():
+                        raise _diverged(job.run, bad[0], f"the loss is {bad[1]}")
                     figures = meter.read(lr, world_size=fabric.world_size)
                     progress.update(
                         step=position.step,
@@ -180,7 +182,7 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: "_Me
             try:
                 parts: dict[str, Tensor] = job.model(views)
             except NotFiniteError as error:
-                raise _diverged(position.step + 1, str(error)) from None
+                raise _diverged(job.run, position.step + 1, str(error)) from None
             fabric.backward(parts["loss"] / len(group))
         meter.add(parts, step=position.step + 1, images=len(batch.index))
     if settings.clip_grad is not None:
@@ -199,17 +201,25 @@ def make_views(job: Training, batch: Batch, epoch: int, number: int) -> list[Ten
     return job.views.colour(images, draw)
 
 
-def _diverged(step: int, what: str) -> UserError:
+def _diverged(run: RunFolder, step: int, what: str) -> UserError:
+    kept = list_checkpoints(run.checkpoints)
+    saved = f"the checkpoint of step {kept[-1][0]} is kept" if kept else "no checkpoint had been written yet"
+    again = f"Start again, with --init {run.path} to keep what was learned, and try" if kept else "Try"
     return UserError(
-        f"at step {step} {what}; the last good checkpoint is kept.\n"
-        "Start again, with --init RUN to keep what was learned so far, and try a lower --lr, a longer warm-up "
-        "(--set warmup_epochs=...), clipping (--set clip_grad=1) or --precision float32"
+        f"at step {step} {what}; {saved}.\n{again} a lower --lr, a longer warm-up (--set warmup_epochs=...), "
+        "clipping (--set clip_grad=1) or --precision float32"
     )
 
 
 def _save(job: Training, position: Position) -> None:
-    """Write checkpoint and encoder from the first rank; the others wait, so that none runs ahead of it."""
+    """Write checkpoint and encoder from the first rank; the others wait, so that none runs ahead of it.
+
+    Raises:
+        UserError: when the weights are not finite, so that a good checkpoint is never replaced by a bad one.
+    """
     if job.fabric.is_global_zero:
+        if not all(bool(torch.isfinite(p).all()) for p in job.method.parameters()):
+            raise _diverged(job.run, position.step, "the weights are not finite")
         save_checkpoint(job.run.checkpoints, position.step, job.state(position))
         encoder = job.method.encoder
         save_encoder(job.run.path, encoder, replace(encoder.info, training=job.summary(position)))
@@ -217,10 +227,10 @@ def _save(job: Training, position: Position) -> None:
 
 
 def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:
-    """Whether any process was asked to stop; all of them answer alike, every few steps, and stop together."""
+    """Whether any process was asked to stop; all of them answer alike and stop together."""
     if fabric.world_size == 1:
         return stop
-    if step % 10:
+    if fabric.device.type == "cuda" and step % 10:  # asking makes the device wait
         return False
     wishes = fabric.all_reduce(torch.tensor(float(stop), device=fabric.device), reduce_op="sum")
     assert isinstance(wishes, Tensor)
@@ -277,16 +287,15 @@ class _Meter:
         self._parts.append({name: value.detach() for name, value in parts.items()})
         self._images += images
 
-    def read(self, lr: float, *, world_size: int) -> dict[str, float]:
-        """The averages since the last reading.
-
-        Raises:
-            UserError: when a loss was not finite, before such weights are written anywhere.
-        """
+    def first_not_finite(self) -> tuple[int, float] | None:
+        """The first step since the last reading whose loss was not finite, and that loss."""
         losses = torch.stack([parts["loss"] for parts in self._parts]).tolist()
-        for step, loss in zip(self._steps, losses, strict=True):
-            if not math.isfinite(loss):
-                raise _diverged(step, f"the loss is {loss}")
+        return next(
+            (pair for pair in zip(self._steps, losses, strict=True) if not math.isfinite(pair[1])), None
+        )
+
+    def read(self, lr: float, *, world_size: int) -> dict[str, float]:
+        """The averages since the last reading."""
         names = self._parts[0]
         means = {name: float(torch.stack([parts[name] for parts in self._parts]).mean()) for name in names}
         seconds = time.perf_counter() - self._started

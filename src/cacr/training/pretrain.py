@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from rich.console import Console
 
 from cacr.config import RESUMABLE, PretrainSettings
-from cacr.data import ArraySource, Loader, Problem, Source, imbalanced, open_source, prepare
+from cacr.data import SOURCES, ArraySource, Loader, Problem, Source, imbalanced, open_source, prepare
 from cacr.encoders import build_encoder, build_head, load_weights
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
@@ -26,7 +26,7 @@ from cacr.training.launch import launch
 from cacr.training.loop import Position, Training, train
 from cacr.training.metrics import MetricsLog
 from cacr.training.optimizers import build_optimizer
-from cacr.training.resolve import resolve
+from cacr.training.resolve import resolve, run_length
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
 from cacr.views import PRESETS, Views
@@ -66,10 +66,11 @@ def pretrain(values: Mapping[str, Any], out: Path, *, resume: bool = False) -> O
         settings = _settings_of_resumed(run, values)
     else:
         run.require_new()
-        settings = check_settings(values)
+        settings = _with_absolute_path(check_settings(values))
     # Wrong data is found here, once, before any process or folder exists.
     open_data(settings)
-    status, step = launch(_train_run, settings, run, resuming)
+    with torch.random.fork_rng():  # a caller's own random numbers stay what they were
+        status, step = launch(_train_run, settings, run, resuming)
     return Outcome(out, status, step)
 
 
@@ -94,6 +95,13 @@ def _settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainS
     return merged
 
 
+def _with_absolute_path(settings: PretrainSettings) -> PretrainSettings:
+    """A folder by its full path, so that the run can be resumed from anywhere."""
+    if settings.data in SOURCES or not Path(settings.data).exists():
+        return settings
+    return settings.model_copy(update={"data": str(Path(settings.data).resolve())})
+
+
 def open_data(settings: PretrainSettings) -> Source:
     """The images to train on, as the settings name them."""
     return open_source(settings.data, part="pretrain", root=settings.data_root, download=settings.download)
@@ -107,11 +115,13 @@ def _train_run(
     data = _prepare_data(settings)
     asked = settings
     settings = resolve(asked, data.source, world_size=fabric.world_size, device=fabric.device)
-    job = _build(fabric, settings, run, data.source)
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
+    # Weights from elsewhere are for the start only: they need not exist any more when a run is resumed.
+    job = _build(fabric, settings, run, data.source, init=settings.init if state is None else None)
     position = _restore(job, state)
     if position.step >= job.total_steps:
-        console.print(f"{run.path} is already finished, at step {position.step}: nothing to do")
+        limit = f" (max_steps is {settings.max_steps})" if settings.max_steps else ""
+        console.print(f"{run.path} is already finished, at step {position.step}{limit}: nothing to do")
         return "already finished", position.step
     log = None
     with ExitStack() as stack:
@@ -119,8 +129,8 @@ def _train_run(
             run.create()
             stack.enter_context(run.locked())
             data.record(run)
-            run.write_settings(settings, _versions())
             run.drop_metrics_after(position.step)
+            run.write_settings(settings, _versions())
             log = MetricsLog(run.metrics, settings)
         notes = [*data.notes(run), *_choices(asked, settings), *job.notes]
         announce(console, job, data.source, notes, position)
@@ -165,7 +175,9 @@ def _prepare_data(settings: PretrainSettings) -> _Data:
     return _Data(source, prepared.problems, indices.tolist())
 
 
-def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: Source) -> Training:
+def _build(
+    fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: Source, init: str | None
+) -> Training:
     """Loader, views, model, optimiser and schedule from resolved settings."""
     assert isinstance(settings.batch_size, int) and isinstance(settings.views, int)
     assert isinstance(settings.image_size, int) and isinstance(settings.epochs, int)
@@ -185,12 +197,9 @@ def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: S
         max_unreadable=settings.max_unreadable,
         pin_memory=fabric.device.type == "cuda",
     )
-    steps_per_epoch = -(-loader.batches_per_epoch // settings.accumulate)
-    total_steps = min(
-        settings.epochs * steps_per_epoch, settings.max_steps or settings.epochs * steps_per_epoch
-    )
+    length = run_length(loader.batches_per_epoch, settings.epochs, settings)
     notes: list[str] = []
-    method = build_method(settings, notes)
+    method = build_method(settings, init, notes)
     encoder = method.encoder
     encoder.info = replace(
         encoder.info,
@@ -214,40 +223,41 @@ def _build(fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: S
         optimizer=wrapped,
         schedule=build_schedule(
             settings.schedule,
-            total=total_steps,
-            warmup=round(settings.warmup_epochs * steps_per_epoch),
+            total=length.total,
+            warmup=round(settings.warmup_epochs * length.per_epoch),
             milestones=settings.milestones,
             gamma=settings.gamma,
         ),
         peak_lr=settings.lr,
-        total_steps=total_steps,
+        total_steps=length.total,
         notes=tuple(notes),
     )
 
 
-def build_method(settings: PretrainSettings, notes: list[str]) -> Framework:
+def build_method(settings: PretrainSettings, init: str | None, notes: list[str]) -> Framework:
     """The framework, its encoder and objective from resolved settings; the seed alone decides the weights.
 
     Args:
         settings: without ``auto``.
+        init: where the encoder's weights start from: a run, a weights file, ``timm``, or None for random ones.
         notes: receives what the user should know about weights from elsewhere.
     """
     assert isinstance(settings.image_size, int) and isinstance(settings.width, float)
     torch.manual_seed(settings.seed)
-    pretrained = settings.init == "timm"
+    pretrained = init == "timm"
     if pretrained and not settings.download:
         raise UserError("--init timm fetches weights from the network: allow it with --download")
     encoder = build_encoder(
         settings.encoder, image_size=settings.image_size, width=settings.width, pretrained=pretrained
     )
-    if settings.init and not pretrained:
-        found = load_weights(encoder, settings.init)
+    if init and not pretrained:
+        found = load_weights(encoder, init)
         missing = (
             f", {len(found.missing)} stay random ({', '.join(found.missing[:3])} ...)"
             if found.missing
             else ""
         )
-        notes.append(f"{len(found.loaded)} tensors of the encoder start from {settings.init}{missing}")
+        notes.append(f"{len(found.loaded)} tensors of the encoder start from {init}{missing}")
     head = build_head(settings.encoder, encoder.feature_dim, settings.dim)
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
     return FRAMEWORKS[settings.framework](encoder, head, objective, batch_norm=settings.batch_norm)

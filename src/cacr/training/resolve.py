@@ -1,16 +1,17 @@
 """What ``auto`` becomes: decided once, before training, from the data and the length of the run.
 
-The rules and the sweeps behind them are in ``docs/auto.md``.
+The rules and the sweeps behind them are in ``docs/training.md`` and ``docs/results.md``.
 """
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Source
+from cacr.data.order import count_batches
 from cacr.errors import UserError
 from cacr.training.precision import has_fast_bf16
 from cacr.views import preset_for
@@ -25,6 +26,9 @@ SIZE_SAMPLE = 32
 
 SHORT_RUN = 4_000_000
 """Views in a whole run below which CACR wants a larger t- and a larger learning rate than in the paper."""
+
+WARMUP = 0.05
+"""Share of a cosine run in which the learning rate rises."""
 
 _PAPER_RATE = 0.12 / 256
 """Learning rate per image of a batch, as in the paper's small-scale experiments."""
@@ -55,12 +59,15 @@ def resolve(
     size = choose("image_size", usual_size(source))
     views = choose("views", 5)
     batch = choose("batch_size", _batch_size(len(source), views))
-    epochs = choose("epochs", 20 if digits else 200)
+    epochs = choose("epochs", 8 if digits else 200)
     encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
     choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
     choose("preset", usual_preset(settings.data, size))
+    batches = max(1, count_batches(len(source), batch, world_size, keep_all=False))
+    length = run_length(batches, epochs, settings)
     schedule = choose("schedule", "cosine")
-    choose("warmup_epochs", round(0.05 * epochs, 2) if schedule == "cosine" else 0.0)
+    warmup = WARMUP * length.total / length.per_epoch if schedule == "cosine" else 0.0
+    choose("warmup_epochs", round(warmup, 4))
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
     choose("workers", _workers(source, world_size))
     if batch > len(source):
@@ -72,10 +79,24 @@ def resolve(
         raise UserError(
             f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
         )
-    short = len(source) * views * epochs < SHORT_RUN
+    short = length.total * settings.accumulate * batch * views < SHORT_RUN
     choose("lr", _PAPER_RATE * batch * settings.accumulate * (3 if short else 1))
     known["objective_options"] = _objective_options(settings, short=short)
     return settings.model_copy(update=known)
+
+
+class RunLength(NamedTuple):
+    """Optimiser steps of an epoch and of a whole run."""
+
+    per_epoch: int
+    total: int
+
+
+def run_length(batches_per_epoch: int, epochs: int, settings: PretrainSettings) -> RunLength:
+    """How many steps a run has, from batches in an epoch, ``accumulate`` and ``max_steps``."""
+    per_epoch = -(-batches_per_epoch // settings.accumulate)
+    total = per_epoch * epochs
+    return RunLength(per_epoch, min(total, settings.max_steps or total))
 
 
 def usual_size(source: Source) -> int:

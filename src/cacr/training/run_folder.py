@@ -86,13 +86,18 @@ class RunFolder:
         return make(PretrainSettings, content.get("settings") or {})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All lines of ``metrics.jsonl`` that are whole (a killed process may leave half of one)."""
+        """All lines of ``metrics.jsonl`` that are whole: objects with a step.
+
+        A killed process may leave half a line, and half a number is valid JSON too.
+        """
         if not self.metrics.exists():
             return []
         rows = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
             with contextlib.suppress(json.JSONDecodeError):
-                rows.append(json.loads(line))
+                row = json.loads(line)
+                if isinstance(row, dict) and type(row.get("step")) is int:  # True is no step
+                    rows.append(row)
         return rows
 
     def drop_metrics_after(self, step: int) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from cacr.data.download import fetch_archive, not_found
 from cacr.data.registry import SOURCES, Request
-from cacr.data.source import ArraySource
+from cacr.data.source import ArraySource, Indices
 from cacr.errors import UserError
 
 _FOLDER = "stl10_binary"
@@ -25,12 +25,10 @@ def open_stl10(request: Request) -> ArraySource:
     if request.part == "pretrain" and unlabeled.is_file():
         return ArraySource("stl10", _read_images([folder / "train_X.bin", unlabeled]))
     part = "test" if request.part == "test" else "train"
-    source = ArraySource(
-        "stl10",
-        _read_images([folder / f"{part}_X.bin"]),
-        labels=np.frombuffer(_read(folder / f"{part}_y.bin"), dtype=np.uint8).astype(np.int64) - 1,
-        class_names=_read(folder / "class_names.txt").decode().split(),
-    )
+    images = _read_images([folder / f"{part}_X.bin"])
+    class_names = _read(folder / "class_names.txt").decode(errors="replace").split()
+    labels = _read_labels(folder / f"{part}_y.bin", len(images), len(class_names))
+    source = ArraySource("stl10", images, labels=labels, class_names=class_names)
     if request.part == "pretrain":
         return source.with_notes(f"{unlabeled} is absent: pretraining on the images of train alone")
     return source
@@ -63,6 +61,21 @@ def _read_images(files: list[Path]) -> torch.Tensor:
             images[start + begin : start + begin + len(block)] = torch.from_numpy(block)
         start += count
     return images
+
+
+def _read_labels(file: Path, images: int, classes: int) -> Indices:
+    """(images,) classes from 0 on; the file counts them from 1."""
+    labels = np.frombuffer(_read(file), dtype=np.uint8).astype(np.int64) - 1
+    if len(labels) != images:
+        raise UserError(
+            f"{file} has {len(labels):,} labels for {images:,} images: it is damaged; fetch stl10 again"
+        )
+    if np.any((labels < 0) | (labels >= classes)):
+        raise UserError(
+            f"{file} has labels that are not 1 to {classes}, the number of names in class_names.txt: "
+            "the set is damaged; fetch stl10 again"
+        )
+    return labels
 
 
 def _read(file: Path) -> bytes:
