@@ -119,6 +119,17 @@ def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run,
         (["{photos}", "--batch-size", "1"], ["batch_size must be greater than or equal to 2"]),
         (["{photos}", "--epochs", "-1"], ["epochs must be greater than or equal to 1"]),
         (["{photos}", "--set", "t_neg=-1"], ["t_neg"]),
+        (["{photos}", "--set", "t_neg=near"], ["t_neg must be a valid number"]),
+        (["{photos}", "--set", "objective_options=5"], ["objective_options must be"]),
+        (["{photos}", "--lr", "inf"], ["lr must be a finite number"]),
+        (
+            ["{photos}", "--schedule", "multistep", "--set", "milestones=[155, 170]"],
+            ["milestones must be less"],
+        ),
+        (
+            ["{photos}", "--set", "out=elsewhere", "--set", "resume=true"],
+            ["no setting 'out'", "no setting 'resume'"],
+        ),
         (["{photos}", "--encoder", "resnet81"], ["no encoder 'resnet81'", "did you mean"]),
         (["{photos}", "--encoder", "resnet18", "--width", "0.5"], ["resnet18 has no width"]),
         (["{photos}", "--objective", "infonce"], ["did you mean info_nce"]),
@@ -217,6 +228,9 @@ def test_list_names_everything(run: Run) -> None:
         "moco-v2",
         "knn",
         "linear-paper",
+        "clip_grad",
+        "labels_per_class",
+        "end_to_end",
     ):
         assert name in text
 
@@ -244,9 +258,9 @@ def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
     _refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
 
 
-def test_bench_lists_and_refuses(run: Run) -> None:
-    code, text = run("bench")
-    assert code == 0 and "end_to_end" in text
+def test_bench_runs_a_script_or_names_the_nearest(run: Run) -> None:
+    code, _ = run("bench", "end_to_end", "--help")
+    assert code == 0
     _refused(run, ["bench", "losess"], "did you mean losses")
 
 
@@ -256,3 +270,23 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(sys, "argv", ["cacr", "--debug", "report", str(tmp_path)])
     with pytest.raises(UserError):
         cli.main()
+
+
+def test_weights_that_are_not_finite_are_never_saved(run: Run, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ["pretrain", photos, "--out", out, *SHORT, "--lr", "1e30", "--schedule", "constant"]
+    _refused(run, [*arguments, "--set", "max_steps=3"], "not finite", "no checkpoint had been written yet")
+    assert not (out / "encoder.safetensors").exists()
+
+
+def test_a_run_can_be_repeated_from_its_own_settings(run: Run, trained: Path, tmp_path: Path) -> None:
+    code, _ = run("pretrain", "--config", trained / "config.yaml", "--out", tmp_path / "again")
+    assert code == 0
+    first, again = ((folder / "encoder.safetensors").read_bytes() for folder in (trained, tmp_path / "again"))
+    assert first == again
+
+
+def test_a_number_without_a_point_is_a_number(run: Run, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code, text = run("pretrain", photos, "--out", out, *SHORT, "--set", "t_pos=1e-3", "--set", "max_steps=1")
+    assert code == 0 and "t_pos=0.001" in text

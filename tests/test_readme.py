@@ -38,7 +38,12 @@ def test_snippet(block: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for line in code.strip().splitlines():
         command = shlex.split(line, comments=True)
         if command[0] == "make":  # these two are what continuous integration runs
-            subprocess.run(["make", "--dry-run", *command[1:]], cwd=ROOT, check=True, capture_output=True)
+            recipe = ["make", "--dry-run", *command[1:]]
+            printed = subprocess.run(recipe, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+            if command[1] == "demo":
+                assert re.search(r"/bin/cacr demo$", printed, re.MULTILINE), (
+                    "options that the command must know"
+                )
             continue
         assert command[0] == "cacr"
         if command[1] == "pretrain":

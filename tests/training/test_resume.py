@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from cacr.errors import SettingsError, UserError
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.pretrain import pretrain
 from cacr.training.run_folder import RunFolder
-from tests.conftest import TINY
+from tests.conftest import TINY, save_images
 
-EPOCHS, STEPS = 4, 12  # 26 images in batches of 8: three full batches and one of two
+EPOCHS, STEPS = 4, 16  # 26 images in batches of 8: three full batches and one of two, four times
 SETTINGS = {**TINY, "epochs": EPOCHS, "batch_size": 8, "log_every_steps": 1, "checkpoint_every_steps": 1}
 
 
@@ -65,24 +66,36 @@ def test_killed_and_resumed_equals_uninterrupted(
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert list_checkpoints(out / "checkpoints")[-1][0] < STEPS * EPOCHS
+    assert list_checkpoints(out / "checkpoints")[-1][0] < STEPS
     subprocess.run(_command(photos, out, "--resume"), check=True, stdout=subprocess.DEVNULL)
     _assert_equal_runs(uninterrupted, out)
 
 
-def test_control_c_saves_and_says_how_to_go_on(photos: Path, uninterrupted: Path, tmp_path: Path) -> None:
-    out = tmp_path / "interrupted"
-    process = subprocess.Popen(
-        [*_command(photos, out), "--set", "checkpoint_every_steps=1000"], stdout=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize(
+    ("number", "sizes"),
+    [(signal.SIGINT, (40,)), (signal.SIGTERM, (40, 44))],
+    ids=["control-c", "sigterm-workers"],
+)
+def test_a_signal_saves_and_says_how_to_go_on(
+    number: signal.Signals, sizes: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The signal goes to the whole group, as a terminal or a cluster sends it: loader processes get it too."""
+    data, out = tmp_path / "data", tmp_path / "interrupted"
+    for size in sizes:
+        save_images(data / f"of{size}", 26 // len(sizes), size=size)
+    settings = {**SETTINGS, "checkpoint_every_steps": 1000, "workers": len(sizes) - 1, "epochs": 12}
+    pretrain({"data": str(data), **settings}, tmp_path / "whole")
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
         time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, number)
     output, _ = process.communicate()
-    assert process.returncode == 130
-    assert f"cacr pretrain --out {out} --resume" in output.replace("\n", " ").replace("  ", " ")
+    assert process.returncode == 130, output
+    assert f"cacr pretrain --out {out} --resume" in " ".join(output.split())
     pretrain({}, out, resume=True)
-    _assert_equal_runs(uninterrupted, out)
+    _assert_equal_runs(tmp_path / "whole", out)
 
 
 def test_resuming_a_finished_run_does_nothing(trained: Path) -> None:
@@ -120,9 +133,31 @@ def test_a_damaged_checkpoint_falls_back(
     assert "previous checkpoint" in capsys.readouterr().out.replace("\n", " ")
 
 
-def test_other_data_is_refused(photos: Path, tmp_path: Path) -> None:
-    from tests.conftest import save_images
+def test_a_run_is_resumed_after_its_data_moved_and_without_its_initial_weights(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_images(tmp_path / "data", 12)
+    shutil.copy(trained / "encoder.safetensors", tmp_path / "start.safetensors")
+    shutil.copy(trained / "encoder.json", tmp_path / "start.json")
+    monkeypatch.chdir(tmp_path)
+    values = {"data": "data", "init": "start.safetensors", **SETTINGS, "max_steps": 1}
+    pretrain(values, tmp_path / "run")
+    (tmp_path / "start.safetensors").unlink()
+    monkeypatch.chdir("/")
+    assert pretrain({"max_steps": 2}, tmp_path / "run", resume=True).step == 2
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    moved = {"data": str(tmp_path / "elsewhere"), "max_steps": 3}
+    assert pretrain(moved, tmp_path / "run", resume=True).step == 3
 
+
+def test_a_run_limited_by_steps_has_the_schedule_of_its_length(photos: Path, tmp_path: Path) -> None:
+    values = {"data": str(photos), **TINY, "epochs": 100, "max_steps": 8, "log_every_steps": 1, "lr": 0.5}
+    pretrain(values, tmp_path / "run")
+    rates = [row["lr"] for row in RunFolder(tmp_path / "run").read_metrics()]
+    assert max(rates) > 0.45 and rates[-1] < 0.05
+
+
+def test_other_data_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     save_images(data, 12)
     pretrain({"data": str(data), **SETTINGS, "max_steps": 1}, tmp_path / "run")
@@ -148,4 +183,4 @@ def test_metrics_are_json_lines(uninterrupted: Path) -> None:
     rows = [json.loads(line) for line in (uninterrupted / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
     assert {"loss", "attraction", "repulsion", "lr", "images_per_second", "data_wait"} <= rows[0].keys()
-    assert os.fspath(uninterrupted)
+    assert len(rows) == STEPS
