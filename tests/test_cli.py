@@ -72,7 +72,7 @@ def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path)
     assert f"{100 * stored['score']:.1f} %" in page and "<svg" in page
 
     code, text = run("embed", out, classes, "--out", tmp_path / "features.npz")
-    assert code == 0 and "40 images" in text
+    assert code == 0 and "40 images of the pretrain part" in text and "sub-folders" in text
     features = np.load(tmp_path / "features.npz", allow_pickle=False)
     assert features["features"].shape[0] == 40 and np.isfinite(features["features"]).all()
 

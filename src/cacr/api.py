@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cacr.bar import bar
-from cacr.evaluation import Result, embed_source, evaluate_run
+from cacr.evaluation import Embedded, Result, embed_source, evaluate_run
 from cacr.reporting import write_report
 from cacr.training import Outcome, is_first_process
 from cacr.training import pretrain as train_encoder
@@ -68,7 +68,18 @@ def _names(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(str(part).strip() for part in parts)
 
 
-def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> int:
-    """Write the features of all images to a ``.npz`` or ``.parquet`` file; returns the number of images."""
+def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embedded:
+    """Write the features of all images of a part of ``data`` to a ``.npz`` or ``.parquet`` file.
+
+    Args:
+        run: a run folder, or a ``.safetensors`` file of an encoder.
+        data: a folder of images, or the name of a data set.
+        out: the file, which must not exist yet.
+        settings: ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
+            :func:`cacr.evaluation.embed_source`.
+
+    Returns:
+        How many images were written, and what was left out.
+    """
     with bar("encoding") as progress:
-        return embed_source(Path(run), str(data), Path(out), progress=progress, **settings).images
+        return embed_source(Path(run), str(data), Path(out), progress=progress, **settings)

@@ -186,14 +186,25 @@ def embed(
     run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz or .parquet.")],
+    part: Annotated[str, typer.Option(help="Images to encode: pretrain, train or test.")] = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
+    max_unreadable: Annotated[
+        float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
+    ] = 0.1,
 ) -> None:
     """Write the features of all images of a data set, with their names and labels."""
     from cacr.api import embed as write
 
+    if part not in ("pretrain", "train", "test"):
+        raise UserError(f"--part takes pretrain, train or test, not {part!r}")
     values = _given(None, data_root=data_root, download=download)
-    _print(f"{write(run=run, data=data, out=out, **values):,} images written to {out}")
+    done = write(run=run, data=data, out=out, part=part, max_unreadable=max_unreadable, **values)
+    _print(f"{done.images:,} images of the {done.part} part written to {out}")
+    if done.unreadable:
+        _print(f"note: {done.unreadable:,} unreadable images are left out; `cacr doctor {data}` names them")
+    for note in done.notes:
+        _print(f"note: {note}")
 
 
 @app.command()

@@ -192,7 +192,7 @@ def examine_run(run: RunFolder) -> Iterator[str]:
         wrong += 1
         yield "wrong: no checkpoint has been written yet; --resume starts from the beginning"
     if rows:
-        yield f"last figures, step {rows[-1]['step']}: loss {rows[-1]['loss']:.4f}"
+        yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
     if not (run.path / "encoder.safetensors").exists():
         wrong += 1
         yield f"wrong: there is no encoder yet; continue with: cacr pretrain --out {run.path} --resume"

@@ -13,6 +13,13 @@ def test_names_find_their_place() -> None:
     assert settings.view_options == {"grey": 0.1}
 
 
+def test_options_of_local_crops_belong_to_presets_that_have_some() -> None:
+    settings = check_settings({"data": "x", "preset": "multicrop-swav", "local_size": 48})
+    assert settings.view_options == {"local_size": 48}
+    with pytest.raises(SettingsError, match="local_size"):
+        check_settings({"data": "x", "preset": "cifar", "local_size": 48})
+
+
 def test_an_option_belongs_to_the_chosen_objective() -> None:
     assert check_settings({"data": "x", "objective": "info_nce", "temperature": 0.2}).objective_options == {
         "temperature": 0.2

@@ -41,13 +41,16 @@ def _summary(run: RunFolder, metrics: list[dict[str, Any]]) -> str:
     if not metrics:
         return f"{run.path.name}: no step has been made yet"
     last = metrics[-1]
-    return f"{run.path.name}: {last['step']:,} steps, {last['epoch']:g} epochs, loss {last['loss']:.4f}"
+    figures = [f"{last['step']:,} steps"]
+    figures += [f"{last['epoch']:g} epochs"] if "epoch" in last else []
+    figures += [f"loss {last['loss']:.4f}"] if "loss" in last else []
+    return f"{run.path.name}: {', '.join(figures)}"
 
 
 def _curves(metrics: list[dict[str, Any]]) -> Iterable[str]:
     for title, names in _CURVES.items():
         lines = {
-            name: [(row["epoch"], row[name]) for row in metrics if name in row]
+            name: [(row["epoch"], row[name]) for row in metrics if name in row and "epoch" in row]
             for name in names
             if any(name in row for row in metrics)
         }
@@ -67,10 +70,11 @@ def _results(run: RunFolder) -> str:
             result.text,
             result.data,
             result.split,
+            ", ".join(f"{name}={value}" for name, value in {**result.settings, "seed": result.seed}.items()),
         )
         for result in results
     )
-    return _table(("protocol", "what", "labels", "accuracy", "data", "judged on"), rows)
+    return _table(("protocol", "what", "labels", "accuracy", "data", "judged on", "settings"), rows)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -17,7 +17,8 @@ from cacr.methods import FRAMEWORKS
 from cacr.registry import nearest
 from cacr.views import PRESETS, Augmentation
 
-VIEW_OPTIONS = frozenset(item.name for item in fields(Augmentation)) | {"mean", "std"}
+_VIEWS = [item.name for item in fields(Augmentation)]
+VIEW_OPTIONS = frozenset([*_VIEWS, *(f"local_{name}" for name in _VIEWS), "mean", "std"])
 
 
 def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
@@ -102,7 +103,7 @@ def _wrong_names(settings: PretrainSettings) -> list[str]:
     attempts: list[Callable[[], object]] = [
         lambda: FRAMEWORKS[settings.framework],
         lambda: _check_objective(settings),
-        lambda: PRESETS["cifar"].with_options(**settings.view_options),
+        lambda: PRESETS[_a_preset(settings)].with_options(**settings.view_options),
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],
         lambda: settings.imbalance == "none" or class_fractions(settings.imbalance, classes=2),
@@ -125,6 +126,11 @@ def _check_objective(settings: PretrainSettings) -> None:
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
     if settings.framework in FRAMEWORKS and (why := FRAMEWORKS[settings.framework].refusal(objective)):
         raise UserError(f"objective {settings.objective}: {why}")
+
+
+def _a_preset(settings: PretrainSettings) -> str:
+    """The preset whose options are meant; any simple one while it is not known."""
+    return settings.preset if settings.preset in PRESETS else "cifar"
 
 
 def _require_extra(package: str, wanted: bool) -> None:
