@@ -178,7 +178,7 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
         factor = math.nan if len(calls) == probes + 4 else 1.0
         return {name: value * factor for name, value in parts(self, *arguments).items()}
 
-    probes = 2 * 2  # the cost is measured on 4 and on 8 images, twice each
+    probes = 2 * 3  # the cost is measured on 4 and on 8 images, three times each
     monkeypatch.setattr(CACRLoss, "parts", poisoned)
     out = tmp_path / "run"
     arguments = ["pretrain", photos, "--out", out, *SHORT, "--epochs", 3, "--set", "checkpoint_every_steps=1"]

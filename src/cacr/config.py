@@ -203,10 +203,9 @@ def problems(kind: type[Settings], error: ValidationError) -> list[str]:
             found[name] = f"there is no setting {name!r}; {nearest(name, list(kind.model_fields))}"
         elif item["type"] == "missing":
             found[name] = f"{name} is missing: {kind.model_fields[name].description}"
-        elif item["type"] == "literal_error" and name in found:
-            pass  # of a value that may also be 'auto': the other alternative has been told
         else:
-            found[name] = f"{name} {reason(item)}"
+            # A value that may also be 'auto' fails twice; the first, more telling reason stays.
+            found.setdefault(name, f"{name} {reason(item)}")
     return list(found.values())
 
 

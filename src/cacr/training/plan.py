@@ -48,11 +48,13 @@ def measure_cost(
     weights = 3 * sum(p.numel() * p.element_size() for p in probe.parameters() if p.requires_grad)
     count = min(images, 4)
     while True:
-        _probe_step(fabric, probe, make_views(count))
-        started = time.perf_counter()
-        saved = _probe_step(fabric, probe, make_views(count))
+        times = []
+        for _ in range(3):  # the first warms caches; the quicker of the others is least disturbed
+            started = time.perf_counter()
+            saved = _probe_step(fabric, probe, make_views(count))
+            times.append(time.perf_counter() - started)
         # All processes must go through the same probes, because the objective may talk to the others.
-        seconds = float(fabric.broadcast(time.perf_counter() - started))
+        seconds = float(fabric.broadcast(min(times[1:])))
         if count == images or seconds > PROBE_SECONDS:
             return Cost(seconds * images / count, round(saved * images / count), weights)
         count = min(images, count * 4)
