@@ -126,7 +126,8 @@ def test_stl10_pretrains_on_train_and_unlabeled(tmp_path: Path) -> None:
 def test_stl10_without_unlabeled_says_so(tmp_path: Path) -> None:
     _write_stl(tmp_path / "stl10_binary", unlabeled=0)
     source = open_source("stl10", root=tmp_path)
-    assert len(source) == 2 and source.labels is not None
+    assert len(source) == 2
+    assert source.labels is not None and len(source.labels) == 2
     assert "unlabeled_X.bin is absent" in source.notes[0] and "train alone" in source.notes[0]
 
 

@@ -1,6 +1,6 @@
 """What ``auto`` becomes: decided once, before training, from the data and the length of the run.
 
-The rules and the sweeps behind them are in ``docs/training.md`` and ``docs/results.md``.
+The rules, and what is known about them, are in ``docs/training.md`` and ``docs/results.md``.
 """
 
 import os
