@@ -15,6 +15,7 @@ GROUPS = [
     {"diagnostics", "evaluation"},
     {"reporting", "reproduce"},
     {"api", "bar", "bench", "demo", "doctor", "listing", "sheet"},
+    {"commands"},
     {"cli", "__main__"},
 ]
 

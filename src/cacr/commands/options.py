@@ -1,0 +1,50 @@
+"""What several commands share: options that come from the settings, and printing."""
+
+from typing import Annotated, Any
+
+import typer
+
+from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment
+
+
+def setting(kind: type[Settings], name: str) -> Any:
+    """The option of a setting: its help and default come from ``config.py``, and so do its checks."""
+    field = kind.model_fields[name]
+    default = "" if field.default is None or field.is_required() else f" (default: {field.default})"
+    return typer.Option(
+        "--" + name.replace("_", "-"),
+        help=f"{field.description}{default}",
+        show_default=False,
+        metavar="VALUE",
+    )
+
+
+def pretrain_setting(name: str) -> Any:
+    """An option of ``cacr pretrain``."""
+    return setting(PretrainSettings, name)
+
+
+def evaluate_setting(name: str) -> Any:
+    """An option of ``cacr evaluate``."""
+    return setting(EvaluateSettings, name)
+
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting by its name; may be repeated."),
+]
+DataRoot = Annotated[str | None, pretrain_setting("data_root")]
+Download = Annotated[bool, typer.Option("--download", help="Allow downloads of data sets and weights.")]
+
+
+def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
+    """The settings that were given, from flags and ``--set``."""
+    values = {name: value for name, value in flags.items() if value is not None and value is not False}
+    return values | dict(parse_assignment(text) for text in assignments or [])
+
+
+def show(thing: Any) -> None:
+    """Print a text as it is, or a table."""
+    from rich.console import Console
+
+    Console(highlight=False, markup=False).print(thing)

@@ -1,0 +1,71 @@
+"""Commands that show: pages, pictures, lists, diagnoses, measurements."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
+
+
+def report(run: Annotated[Path, typer.Argument(help="Run folder.")]) -> None:
+    """Write the page of a run anew: settings, curves, results."""
+    from cacr.reporting import write_report
+
+    show(f"report: {write_report(run)}")
+
+
+def views(
+    data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
+    out: Annotated[Path, typer.Option(help="PNG file to write.")],
+    preset: Annotated[str | None, pretrain_setting("preset")] = None,
+    count: Annotated[int, typer.Option("--views", min=1, help="Views of each image.")] = 5,
+    images: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="Of the choice of images and of the views.")] = 0,
+    data_root: DataRoot = None,
+    download: Download = False,
+    assignments: SetOption = None,
+) -> None:
+    """Draw what the encoder will see: a row for each image, a column for each view.
+
+    cacr views photos/ --preset moco-v2 --out views.png --set grey=0
+    """
+    from cacr.sheet import draw_sheet
+
+    options = given(assignments)
+    source = given(None, data_root=data_root, download=download)
+    draw_sheet(data, out, preset=preset, views=count, images=images, seed=seed, options=options, **source)
+    show(f"views: {out}")
+
+
+def list_all() -> None:
+    """Everything that can be named: objectives, frameworks, encoders, sources, presets, protocols."""
+    from cacr.listing import listing
+
+    for table in listing():
+        show(table)
+        show("")
+
+
+def doctor(
+    target: Annotated[str | None, typer.Argument(help="A run folder or a data folder to examine.")] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """What this machine can do; what is wrong with a run or with data."""
+    from cacr.doctor import examine
+
+    for part in examine(target, root=Path(data_root or "data")):
+        show(part)
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Which benchmark; without it all of them run.")] = None,
+) -> None:
+    """Run a benchmark: it prints ratios against a peer or a limit. Further arguments go to the benchmark.
+
+    cacr bench end_to_end cifar10 --data-root ~/data
+    """
+    from cacr.bench import run_all, run_benchmark
+
+    raise typer.Exit(run_benchmark(name, context.args) if name else run_all())

@@ -1,0 +1,89 @@
+"""Commands that train."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
+from cacr.config import read_settings_file
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Run folder; a demo that is there is continued.")] = Path(
+        "runs/demo"
+    ),
+) -> None:
+    """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
+    from cacr.demo import run_demo
+
+    with _interruptible():
+        _finish(run_demo(out))
+
+
+def pretrain(
+    out: Annotated[Path, typer.Option(help="Run folder: absent or empty, or with --resume the run.")],
+    data: Annotated[
+        str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
+    ] = None,
+    encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
+    width: Annotated[str | None, pretrain_setting("width")] = None,
+    init: Annotated[str | None, pretrain_setting("init")] = None,
+    framework: Annotated[str | None, pretrain_setting("framework")] = None,
+    objective: Annotated[str | None, pretrain_setting("objective")] = None,
+    preset: Annotated[str | None, pretrain_setting("preset")] = None,
+    views: Annotated[str | None, pretrain_setting("views")] = None,
+    batch_size: Annotated[str | None, pretrain_setting("batch_size")] = None,
+    epochs: Annotated[str | None, pretrain_setting("epochs")] = None,
+    lr: Annotated[str | None, pretrain_setting("lr")] = None,
+    schedule: Annotated[str | None, pretrain_setting("schedule")] = None,
+    precision: Annotated[str | None, pretrain_setting("precision")] = None,
+    seed: Annotated[str | None, pretrain_setting("seed")] = None,
+    devices: Annotated[str | None, pretrain_setting("devices")] = None,
+    nodes: Annotated[str | None, pretrain_setting("nodes")] = None,
+    imbalance: Annotated[str | None, pretrain_setting("imbalance")] = None,
+    data_root: DataRoot = None,
+    download: Download = False,
+    assignments: SetOption = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags win over it.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+) -> None:
+    """Pretrain an encoder on images without labels.
+
+    cacr pretrain photos/ --out runs/photos
+
+    cacr pretrain cifar10 --data-root ~/data --out runs/c10 --views 5 --epochs 200 --set t_neg=0.9
+
+    cacr pretrain --out runs/c10 --resume
+    """
+    flags = dict(locals())
+    for name in ("out", "assignments", "config", "resume"):
+        del flags[name]
+    values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
+    from cacr.api import pretrain_with
+
+    with _interruptible():
+        outcome = pretrain_with(values, out, resume=resume)
+    if outcome.status == "finished":
+        show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
+    _finish(outcome.status)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C outside of the training loop, which handles its own: say so, without a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        show("interrupted: no step was lost, the same command (or --resume) goes on")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _finish(status: str) -> None:
+    if status == "interrupted":
+        raise typer.Exit(INTERRUPTED)
