@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cacr.data import ArraySource, Source
 from cacr.randomness import generator
-from cacr.training.loop import Position, Training
+from cacr.training.job import Position, Training
 from cacr.training.plan import Cost, measure_cost
 from cacr.training.progress import duration
 

@@ -1,111 +1,33 @@
 """The training loop: the main path, to be read from top to bottom."""
 
 import itertools
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.wrappers import _FabricModule
 from rich.console import Console
 from torch import Tensor
-from torch.optim import Optimizer
 
-import cacr
-from cacr.config import FORMAT, PretrainSettings
-from cacr.data import ArraySource, Batch, Loader
+from cacr.config import PretrainSettings
+from cacr.data import ArraySource, Batch
 from cacr.encoders import save_encoder
 from cacr.errors import UserError
 from cacr.losses import NotFiniteError
-from cacr.methods import Framework
 from cacr.randomness import generator, mixed_seed
-from cacr.training.checkpoints import State, list_checkpoints, save_checkpoint
+from cacr.training.checkpoints import list_checkpoints, save_checkpoint
 from cacr.training.interrupt import Interrupt
+from cacr.training.job import Position, Training
+from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.progress import TrainingProgress
 from cacr.training.run_folder import RunFolder
-from cacr.training.schedules import Schedule
-from cacr.views import Views
 
 T = TypeVar("T")
 AUTO_CHECKPOINT_SECONDS = 20.0
 """With ``checkpoint_every_steps: auto`` the end of an epoch writes one, but not more often than this."""
-
-
-@dataclass
-class Position:
-    """How far a run has come: optimiser steps in all, and batches of the current epoch."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-
-
-@dataclass(frozen=True)
-class Training:
-    """Everything the loop works with.
-
-    Attributes:
-        method: the framework with its encoder.
-        model: the same, wrapped for the device, the precision and the other processes.
-        total_steps: optimiser steps of the whole run.
-        notes: what the user should know about how all this was built.
-    """
-
-    fabric: Fabric
-    settings: PretrainSettings
-    run: RunFolder
-    loader: Loader
-    views: Views
-    method: Framework
-    model: _FabricModule
-    optimizer: Optimizer
-    schedule: Schedule
-    peak_lr: float
-    total_steps: int
-    notes: tuple[str, ...] = ()
-
-    def state(self, position: Position) -> State:
-        """All that a resumed run needs. Random states are functions of the position and need not be kept."""
-        return {
-            "format": FORMAT,
-            "images": len(self.loader.source),
-            "step": position.step,
-            "epoch": position.epoch,
-            "batch": position.batch,
-            "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
-
-    def summary(self, position: Position) -> dict[str, Any]:
-        """What travels with the encoder and every number measured on it."""
-        settings = self.settings
-        return {
-            "data": settings.data,
-            "imbalance": settings.imbalance,
-            "images": len(self.loader.source),
-            "views": settings.views,
-            "batch_size": settings.batch_size,
-            "epochs": settings.epochs,
-            "steps": position.step,
-            "finished": position.step == self.total_steps,
-            "framework": settings.framework,
-            "objective": settings.objective,
-            "objective_options": settings.objective_options,
-            "precision": settings.precision,
-            "processes": self.fabric.world_size,
-            "seed": settings.seed,
-            "cacr": cacr.__version__,
-        }
-
-    def restore(self, state: State) -> Position:
-        """Continue from a checkpoint's state."""
-        self.method.load_state_dict(state["method"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        return Position(state["step"], state["epoch"], state["batch"])
 
 
 def train(job: Training, position: Position, console: Console, log: MetricsLog | None) -> bool:
@@ -122,7 +44,7 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
     """
     settings, fabric = job.settings, job.fabric
     assert isinstance(settings.epochs, int)
-    meter = _Meter()
+    meter = Meter()
     checkpoints = _CheckpointClock(settings)
     job.model.train()
     progress = TrainingProgress(
@@ -134,7 +56,7 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
     )
     with Interrupt() as interrupt, progress:
         while position.step < job.total_steps:
-            batches = _timed(job.loader.epoch(position.epoch, start=position.batch), meter)
+            batches = meter.timed(job.loader.epoch(position.epoch, start=position.batch))
             for group in _grouped(batches, settings.accumulate):
                 lr = _step(job, position, group, meter)
                 position.step += 1
@@ -167,7 +89,7 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
     return True
 
 
-def _step(job: Training, position: Position, group: Sequence[Batch], meter: "_Meter") -> float:
+def _step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:
     """One optimiser step on the averaged gradients of a few batches; returns its learning rate."""
     settings, fabric = job.settings, job.fabric
     lr = job.peak_lr * job.schedule(position.step)
@@ -243,18 +165,6 @@ def _grouped(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield group
 
 
-def _timed(batches: Iterable[Batch], meter: "_Meter") -> Iterator[Batch]:
-    """The same batches, while the time spent waiting for them is noted."""
-    iterator = iter(batches)
-    while True:
-        started = time.perf_counter()
-        batch = next(iterator, None)
-        meter.waited += time.perf_counter() - started
-        if batch is None:
-            return
-        yield batch
-
-
 class _CheckpointClock:
     """Decides when a checkpoint is due."""
 
@@ -270,40 +180,3 @@ class _CheckpointClock:
             self._last = time.monotonic()
             return True
         return False
-
-
-class _Meter:
-    """Averages the parts of the loss between two readings, without making the device wait at every step."""
-
-    def __init__(self) -> None:
-        self._steps: list[int] = []
-        self._parts: list[dict[str, Tensor]] = []
-        self._images = 0
-        self.waited = 0.0
-        self._started = time.perf_counter()
-
-    def add(self, parts: dict[str, Tensor], *, step: int, images: int) -> None:
-        self._steps.append(step)
-        self._parts.append({name: value.detach() for name, value in parts.items()})
-        self._images += images
-
-    def first_not_finite(self) -> tuple[int, float] | None:
-        """The first step since the last reading whose loss was not finite, and that loss."""
-        losses = torch.stack([parts["loss"] for parts in self._parts]).tolist()
-        return next(
-            (pair for pair in zip(self._steps, losses, strict=True) if not math.isfinite(pair[1])), None
-        )
-
-    def read(self, lr: float, *, world_size: int) -> dict[str, float]:
-        """The averages since the last reading."""
-        names = self._parts[0]
-        means = {name: float(torch.stack([parts[name] for parts in self._parts]).mean()) for name in names}
-        seconds = time.perf_counter() - self._started
-        figures = means | {
-            "lr": lr,
-            "images_per_second": world_size * self._images / seconds,
-            "data_wait": self.waited / seconds,
-        }
-        self._steps, self._parts, self._images, self.waited = [], [], 0, 0.0
-        self._started = time.perf_counter()
-        return figures

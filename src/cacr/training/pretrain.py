@@ -22,8 +22,9 @@ from cacr.methods import FRAMEWORKS, Framework
 from cacr.training.announce import announce
 from cacr.training.check import check_settings
 from cacr.training.checkpoints import State, load_latest
+from cacr.training.job import Position, Training
 from cacr.training.launch import launch
-from cacr.training.loop import Position, Training, train
+from cacr.training.loop import train
 from cacr.training.metrics import MetricsLog
 from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import resolve, run_length

@@ -1,0 +1,90 @@
+"""What the training loop works with, and how far it has come."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from lightning_fabric import Fabric
+from lightning_fabric.wrappers import _FabricModule
+from torch.optim import Optimizer
+
+import cacr
+from cacr.config import FORMAT, PretrainSettings
+from cacr.data import Loader
+from cacr.methods import Framework
+from cacr.training.checkpoints import State
+from cacr.training.run_folder import RunFolder
+from cacr.training.schedules import Schedule
+from cacr.views import Views
+
+
+@dataclass
+class Position:
+    """How far a run has come: optimiser steps in all, and batches of the current epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything the loop works with.
+
+    Attributes:
+        method: the framework with its encoder.
+        model: the same, wrapped for the device, the precision and the other processes.
+        total_steps: optimiser steps of the whole run.
+        notes: what the user should know about how all this was built.
+    """
+
+    fabric: Fabric
+    settings: PretrainSettings
+    run: RunFolder
+    loader: Loader
+    views: Views
+    method: Framework
+    model: _FabricModule
+    optimizer: Optimizer
+    schedule: Schedule
+    peak_lr: float
+    total_steps: int
+    notes: tuple[str, ...] = ()
+
+    def state(self, position: Position) -> State:
+        """All that a resumed run needs. Random states are functions of the position and need not be kept."""
+        return {
+            "format": FORMAT,
+            "images": len(self.loader.source),
+            "step": position.step,
+            "epoch": position.epoch,
+            "batch": position.batch,
+            "method": self.method.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def summary(self, position: Position) -> dict[str, Any]:
+        """What travels with the encoder and every number measured on it."""
+        settings = self.settings
+        return {
+            "data": settings.data,
+            "imbalance": settings.imbalance,
+            "images": len(self.loader.source),
+            "views": settings.views,
+            "batch_size": settings.batch_size,
+            "epochs": settings.epochs,
+            "steps": position.step,
+            "finished": position.step == self.total_steps,
+            "framework": settings.framework,
+            "objective": settings.objective,
+            "objective_options": settings.objective_options,
+            "precision": settings.precision,
+            "processes": self.fabric.world_size,
+            "seed": settings.seed,
+            "cacr": cacr.__version__,
+        }
+
+    def restore(self, state: State) -> Position:
+        """Continue from a checkpoint's state."""
+        self.method.load_state_dict(state["method"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        return Position(state["step"], state["epoch"], state["batch"])

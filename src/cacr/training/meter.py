@@ -1,0 +1,59 @@
+"""Figures of the training between two lines of the log."""
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from cacr.data import Batch
+
+
+class Meter:
+    """Averages the parts of the loss between two readings, without making the device wait at every step."""
+
+    def __init__(self) -> None:
+        self._steps: list[int] = []
+        self._parts: list[dict[str, Tensor]] = []
+        self._images = 0
+        self._waited = 0.0
+        self._started = time.perf_counter()
+
+    def timed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The same batches, while the time spent waiting for them is noted."""
+        iterator = iter(batches)
+        while True:
+            started = time.perf_counter()
+            batch = next(iterator, None)
+            self._waited += time.perf_counter() - started
+            if batch is None:
+                return
+            yield batch
+
+    def add(self, parts: dict[str, Tensor], *, step: int, images: int) -> None:
+        """Remember the parts of the loss of one batch."""
+        self._steps.append(step)
+        self._parts.append({name: value.detach() for name, value in parts.items()})
+        self._images += images
+
+    def first_not_finite(self) -> tuple[int, float] | None:
+        """The first step since the last reading whose loss was not finite, and that loss."""
+        losses = torch.stack([parts["loss"] for parts in self._parts]).tolist()
+        return next(
+            (pair for pair in zip(self._steps, losses, strict=True) if not math.isfinite(pair[1])), None
+        )
+
+    def read(self, lr: float, *, world_size: int) -> dict[str, float]:
+        """The averages since the last reading."""
+        names = self._parts[0]
+        means = {name: float(torch.stack([parts[name] for parts in self._parts]).mean()) for name in names}
+        seconds = time.perf_counter() - self._started
+        figures = means | {
+            "lr": lr,
+            "images_per_second": world_size * self._images / seconds,
+            "data_wait": self._waited / seconds,
+        }
+        self._steps, self._parts, self._images, self._waited = [], [], 0, 0.0
+        self._started = time.perf_counter()
+        return figures
