@@ -155,6 +155,23 @@ class PaperLinearSettings(Settings):
     )
 
 
+class RetrievalSettings(Settings):
+    """Search of the training images for those of a test image's class."""
+
+    ks: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (1, 5, 10), description="nearest images, for recall@k"
+    )
+
+
+class ClusterSettings(Settings):
+    """k-means on features of unit length, compared with the classes."""
+
+    clusters: Annotated[int, Field(ge=1)] | Auto = Field(
+        "auto", description="clusters; auto: as many as classes"
+    )
+    restarts: int = Field(10, ge=1, description="starts of k-means; the tightest clusters are kept")
+
+
 class EvaluateSettings(Settings):
     """Settings of ``cacr evaluate``."""
 

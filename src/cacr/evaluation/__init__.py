@@ -1,6 +1,6 @@
 """How good features are: protocols on a run, baselines beside it, results with everything they depend on."""
 
-from cacr.evaluation import linear_paper, protocols  # noqa: F401  (they register themselves)
+from cacr.evaluation import cluster, linear_paper, protocols, retrieval  # noqa: F401  (they register themselves)
 from cacr.evaluation.baselines import BASELINES
 from cacr.evaluation.embed import Embedded, embed, embed_source
 from cacr.evaluation.evaluate import evaluate, evaluate_run

@@ -95,4 +95,6 @@ def _measure(
         encoder=described,
         training=info.training,
         notes=list(data.notes),
+        metric=score.metric,
+        also=score.also,
     )

@@ -15,11 +15,15 @@ class Score:
         value: In [0, 1]; with several draws of the labels their mean.
         spread: Standard deviation over the draws; None without draws.
         details: What else it tells, by name.
+        metric: What the value is.
+        also: Further measures by name, shown beside the value.
     """
 
     value: float
     spread: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    metric: str = "accuracy"
+    also: dict[str, float] = field(default_factory=dict)
 
 
 PROTOCOLS: Registry[Callable[..., Score]] = Registry("protocol")

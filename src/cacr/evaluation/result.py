@@ -43,6 +43,7 @@ class Result:
         notes: What the user should know about how the data was read.
         versions: Of the software that measured.
         metric: What the score is.
+        also: Further measures by name.
         format: Version of the file.
     """
 
@@ -63,6 +64,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     metric: str = "accuracy"
+    also: dict[str, float] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
@@ -87,6 +89,11 @@ class Result:
         """``93.1 %``, or ``75.2 ± 1.8 %``."""
         spread = "" if self.spread is None else f" ± {100 * self.spread:.1f}"
         return f"{100 * self.score:.1f}{spread} %"
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """The score and all further measures as text, by name."""
+        return {self.metric: self.text} | {name: f"{100 * value:.1f} %" for name, value in self.also.items()}
 
 
 def versions() -> dict[str, str]:
@@ -140,21 +147,24 @@ _MARK, _RESULT = TypeAdapter(_Mark), TypeAdapter(Result)
 
 
 def results_table(results: Sequence[Result]) -> Table:
-    """Results as a table: a line for each protocol and number of labels, a column for each subject.
+    """Results as a table: a line for each protocol, number of labels and measure, a column for each subject.
 
     Under it stands what they were judged on, how many images are left out, and the notes on the data.
     """
     subjects = list(dict.fromkeys(result.subject for result in results))
-    lines = list(dict.fromkeys((result.protocol, result.labels_per_class) for result in results))
-    scores = {(result.protocol, result.labels_per_class, result.subject): result.text for result in results}
+    scores: dict[tuple[str, int | None, str], dict[str, str]] = {}
+    for result in results:
+        for measure, text in result.measures.items():
+            line = scores.setdefault((result.protocol, result.labels_per_class, measure), {})
+            line[result.subject] = text
     table = Table(caption=_caption(results) if results else None)
-    for heading in ("protocol", "labels"):
+    for heading in ("protocol", "labels", "measure"):
         table.add_column(heading)
     for subject in subjects:
         table.add_column(subject, justify="right")
-    for protocol, labels in lines:
+    for (protocol, labels, measure), texts in scores.items():
         used = "all" if labels is None else f"{labels} a class"
-        table.add_row(protocol, used, *(scores.get((protocol, labels, subject), "") for subject in subjects))
+        table.add_row(protocol, used, measure, *(texts.get(subject, "") for subject in subjects))
     return table
 
 

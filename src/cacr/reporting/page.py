@@ -67,14 +67,16 @@ def _results(run: RunFolder) -> str:
             result.protocol,
             result.subject,
             "all" if result.labels_per_class is None else f"{result.labels_per_class} a class",
-            result.text,
+            measure,
+            text,
             result.data,
             result.split,
             ", ".join(f"{name}={value}" for name, value in {**result.settings, "seed": result.seed}.items()),
         )
         for result in results
+        for measure, text in result.measures.items()
     )
-    return _table(("protocol", "what", "labels", "accuracy", "data", "judged on", "settings"), rows)
+    return _table(("protocol", "what", "labels", "measure", "score", "data", "judged on", "settings"), rows)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
