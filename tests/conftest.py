@@ -1,11 +1,16 @@
 """What tests share: small images, and one trained run."""
 
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from cacr import cli
+
+Run = Callable[..., tuple[int, str]]
 TINY = {
     "encoder": "small_alexnet",
     "width": 0.05,
@@ -62,3 +67,28 @@ def trained(classes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "trained"
     pretrain({"data": str(classes), "epochs": 2, "log_every_steps": 1, **TINY}, out)
     return out
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Call the command line; returns exit code and what was printed, on one line."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["cacr", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capsys.readouterr()
+        code = caught.value.code
+        return (0 if code is None else int(code)), " ".join((captured.out + captured.err).split())
+
+    return call
+
+
+def refused(run: Run, arguments: Sequence[object], *parts: str) -> None:
+    """Assert that a command ends with exit code 2 and a message that has these parts."""
+    code, text = run(*arguments)
+    assert code == 2, text
+    assert "Traceback" not in text
+    for part in parts:
+        assert part in text

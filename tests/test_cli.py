@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,38 +12,13 @@ import torch
 from PIL import Image
 
 from cacr import cli
-from tests.conftest import TINY, save_images
+from tests.conftest import TINY, Run, refused, save_images
 
-Run = Callable[..., tuple[int, str]]
 SHORT = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Call the command line; returns exit code and what was printed, on one line."""
-
-    def call(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["cacr", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        captured = capsys.readouterr()
-        code = caught.value.code
-        return (0 if code is None else int(code)), " ".join((captured.out + captured.err).split())
-
-    return call
 
 
 def _files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def _refused(run: Run, arguments: Sequence[object], *parts: str) -> None:
-    code, text = run(*arguments)
-    assert code == 2, text
-    assert "Traceback" not in text
-    for part in parts:
-        assert part in text
 
 
 def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path) -> None:
@@ -91,7 +65,7 @@ def test_a_folder_of_odd_images_trains_on_the_good_ones(run: Run, tmp_path: Path
     assert "23 images, no labels" in text and "2 unreadable images" in text
     listed = (out / "unreadable.txt").read_text()
     assert "empty.jpg" in listed and "cut.jpg" in listed and len(listed.splitlines()) == 2
-    _refused(run, ["evaluate", out, "--data", folder], "no labels")
+    refused(run, ["evaluate", out, "--data", folder], "no labels")
 
 
 def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run, tmp_path: Path) -> None:
@@ -100,7 +74,7 @@ def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run,
     for number in range(4):
         (folder / f"broken{number}.png").write_bytes(b"\x89PNG")
     out = tmp_path / "run"
-    _refused(run, ["pretrain", folder, "--out", out, *SHORT], "4 of 16 images cannot be read", "broken0.png")
+    refused(run, ["pretrain", folder, "--out", out, *SHORT], "4 of 16 images cannot be read", "broken0.png")
     assert not out.exists()
     code, _ = run(
         "pretrain", folder, "--out", out, *SHORT, "--set", "max_unreadable=0.5", "--set", "max_steps=1"
@@ -149,7 +123,7 @@ def test_bad_input_is_told_and_leaves_nothing(
     (tmp_path / "empty").mkdir()
     places = {"missing": tmp_path / "missing", "empty": tmp_path / "empty", "photos": photos}
     out = tmp_path / "run"
-    _refused(run, ["pretrain", *(a.format(**places) for a in arguments), "--out", out], *parts)
+    refused(run, ["pretrain", *(a.format(**places) for a in arguments), "--out", out], *parts)
     assert not out.exists()
 
 
@@ -161,7 +135,7 @@ def test_an_out_folder_with_something_in_it_is_left_alone(
     (foreign / "thesis.tex").write_text("years of work")
     for out, part in ((foreign, "not empty"), (trained, "already holds a run")):
         before = _files(out)
-        _refused(run, ["pretrain", photos, "--out", out, *SHORT], part)
+        refused(run, ["pretrain", photos, "--out", out, *SHORT], part)
         assert _files(out) == before
 
 
@@ -182,7 +156,7 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
     monkeypatch.setattr(CACRLoss, "parts", poisoned)
     out = tmp_path / "run"
     arguments = ["pretrain", photos, "--out", out, *SHORT, "--epochs", 3, "--set", "checkpoint_every_steps=1"]
-    _refused(run, arguments, "at step 4 the loss is nan", "lower --lr")
+    refused(run, arguments, "at step 4 the loss is nan", "lower --lr")
     assert [step for step, _ in list_checkpoints(out / "checkpoints")] == [2, 3]
 
 
@@ -192,7 +166,7 @@ def test_a_full_disk_is_told(run: Run, photos: Path, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(torch, "save", full)
     arguments = ["pretrain", photos, "--out", tmp_path / "run", *SHORT, "--set", "max_steps=1"]
-    _refused(run, arguments, "is the disk full?")
+    refused(run, arguments, "is the disk full?")
 
 
 def test_resuming_a_finished_run_says_so(run: Run, trained: Path) -> None:
@@ -200,10 +174,10 @@ def test_resuming_a_finished_run_says_so(run: Run, trained: Path) -> None:
     assert code == 0 and "already finished" in text
 
 
-def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
-    _refused(run, ["evaluate", trained, "--data", classes, "--protocol", "knm"], "did you mean knn")
-    _refused(run, ["evaluate", tmp_path, "--data", classes], "encoder.safetensors")
-    _refused(
+def test_wrong_evaluations_arerefused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
+    refused(run, ["evaluate", trained, "--data", classes, "--protocol", "knm"], "did you mean knn")
+    refused(run, ["evaluate", tmp_path, "--data", classes], "encoder.safetensors")
+    refused(
         run,
         ["evaluate", trained, "--data", classes, "--set", "kk=3", "--set", "lables_per_class=1"],
         "2 wrong settings",
@@ -213,7 +187,7 @@ def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, t
     (newer / "encoder.json").write_text(
         (newer / "encoder.json").read_text().replace('"format": 1', '"format": 99')
     )
-    _refused(run, ["evaluate", newer, "--data", classes], "format 99")
+    refused(run, ["evaluate", newer, "--data", classes], "format 99")
 
 
 def test_list_names_everything(run: Run) -> None:
@@ -255,13 +229,13 @@ def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
     assert code == 0
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width > 3 * 32 and sheet.height > 4 * 32
-    _refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
 
 
 def test_bench_runs_a_script_or_names_the_nearest(run: Run) -> None:
     code, _ = run("bench", "end_to_end", "--help")
     assert code == 0
-    _refused(run, ["bench", "losess"], "did you mean losses")
+    refused(run, ["bench", "losess"], "did you mean losses")
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -275,7 +249,7 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_weights_that_are_not_finite_are_never_saved(run: Run, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["pretrain", photos, "--out", out, *SHORT, "--lr", "1e30", "--schedule", "constant"]
-    _refused(run, [*arguments, "--set", "max_steps=3"], "not finite", "no checkpoint had been written yet")
+    refused(run, [*arguments, "--set", "max_steps=3"], "not finite", "no checkpoint had been written yet")
     assert not (out / "encoder.safetensors").exists()
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import embed, evaluate, pretrain
+    from cacr.api import embed, evaluate, pretrain, search
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
-__all__ = ["CACRLoss", "embed", "evaluate", "load_encoder", "pretrain"]
+__all__ = ["CACRLoss", "embed", "evaluate", "load_encoder", "pretrain", "search"]
 
 _HOME = {
     "CACRLoss": "cacr.losses",
@@ -21,6 +21,7 @@ _HOME = {
     "evaluate": "cacr.api",
     "load_encoder": "cacr.encoders",
     "pretrain": "cacr.api",
+    "search": "cacr.api",
 }
 
 

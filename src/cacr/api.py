@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from cacr.bar import bar
-from cacr.evaluation import Embedded, Result, embed_source, evaluate_run
-from cacr.reporting import write_report
+from cacr.evaluation import Embedded, Found, Result, embed_source, evaluate_run, search_source
+from cacr.files import require_new_file
+from cacr.reporting import PICTURES, write_neighbours, write_report
 from cacr.training import Outcome, is_first_process
 from cacr.training import pretrain as train_encoder
 
@@ -83,3 +84,25 @@ def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embe
     """
     with bar("encoding") as progress:
         return embed_source(Path(run), str(data), Path(out), progress=progress, **settings)
+
+
+def search(
+    *, run: AnyPath, image: AnyPath, data: AnyPath, out: AnyPath | None = None, **settings: Any
+) -> Found:
+    """Find the images of ``data`` that are nearest to one image.
+
+    Args:
+        run: a run folder, or a ``.safetensors`` file of an encoder.
+        image: the path of an image, or the number of one in the data.
+        data: a folder of images, or the name of a data set.
+        out: a picture of what was found to write, which must not exist yet.
+        settings: ``k``, ``features``, ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
+            :func:`cacr.evaluation.search_source`.
+    """
+    if out is not None:
+        require_new_file(Path(out), PICTURES)
+    with bar("encoding") as progress:
+        found = search_source(Path(run), image, str(data), progress=progress, **settings)
+    if out is not None:
+        write_neighbours(Path(out), found)
+    return found

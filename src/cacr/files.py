@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from cacr.config import FORMAT
@@ -50,6 +51,27 @@ def require_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise UserError(f"cannot write into {folder}: {error.strerror or error}") from None
+
+
+def require_new_file(path: Path, suffixes: Sequence[str]) -> None:
+    """Refuse a file that exists or cannot be written, before anything is computed for it.
+
+    Args:
+        path: The file.
+        suffixes: What its name may end in.
+
+    Raises:
+        UserError: says why.
+    """
+    if path.suffix.lower() not in suffixes:
+        raise UserError(f"{path} must end in {' or '.join(suffixes)}")
+    try:
+        exists = path.exists()
+    except OSError as error:  # such as a name that is too long
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    if exists:
+        raise UserError(f"{path} exists already: remove it, or choose another name")
+    require_writable(path.parent)
 
 
 def storable(name: str) -> str:

@@ -8,6 +8,16 @@ import typer
 from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, show
 from cacr.errors import UserError
 
+Part = Annotated[str, typer.Option(help="Images of data that has parts: pretrain, train or test.")]
+MaxUnreadable = Annotated[
+    float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
+]
+
+
+def _check_part(part: str) -> None:
+    if part not in ("pretrain", "train", "test"):
+        raise UserError(f"--part takes pretrain, train or test, not {part!r}")
+
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
@@ -37,18 +47,15 @@ def embed(
     run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz or .parquet.")],
-    part: Annotated[str, typer.Option(help="Images to encode: pretrain, train or test.")] = "pretrain",
+    part: Part = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
-    max_unreadable: Annotated[
-        float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
-    ] = 0.1,
+    max_unreadable: MaxUnreadable = 0.1,
 ) -> None:
     """Write the features of all images of a data set, with their names and labels."""
     from cacr.api import embed as write
 
-    if part not in ("pretrain", "train", "test"):
-        raise UserError(f"--part takes pretrain, train or test, not {part!r}")
+    _check_part(part)
     values = given(None, data_root=data_root, download=download)
     done = write(run=run, data=data, out=out, part=part, max_unreadable=max_unreadable, **values)
     show(f"{done.images:,} images of the {done.part} part written to {out}")
@@ -56,3 +63,47 @@ def embed(
         show(f"note: {done.unreadable:,} unreadable images are left out; `cacr doctor {data}` names them")
     for note in done.notes:
         show(f"note: {note}")
+
+
+def search(
+    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    image: Annotated[str, typer.Argument(help="Image file, or the number of an image of the data.")],
+    data: Annotated[str, typer.Option(help="Images to search: a folder, or a name; see `cacr list`.")],
+    k: Annotated[int, typer.Option("--k", min=1, help="Images to find.")] = 10,
+    out: Annotated[Path | None, typer.Option(help="Also draw what was found: .png, .jpg or .webp.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."),
+    ] = None,
+    part: Part = "pretrain",
+    data_root: DataRoot = None,
+    download: Download = False,
+    max_unreadable: MaxUnreadable = 0.1,
+) -> None:
+    """Find the images that are nearest to one image.
+
+    cacr search runs/photos holiday.jpg --data photos/ --out found.png
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from cacr.api import search as find
+    from cacr.files import printable
+
+    _check_part(part)
+    values = given(None, data_root=data_root, download=download, features=features)
+    found = find(
+        run=run, image=image, data=data, out=out, k=k, part=part, max_unreadable=max_unreadable, **values
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("cosine", justify="right")
+    labelled = found.source.labels is not None
+    for heading in ("class", "image") if labelled else ("image",):
+        table.add_column(heading, overflow="fold")
+    for neighbour in found.neighbours:
+        names = (neighbour.label or "", neighbour.name) if labelled else (neighbour.name,)
+        table.add_row(f"{neighbour.similarity:.4f}", *(Text(printable(name)) for name in names))
+    show(table)
+    show(f"nearest of {found.searched:,} images" + (f"; picture: {out}" if out else ""))
+    if found.unreadable:
+        show(f"note: {found.unreadable:,} unreadable images are left out; `cacr doctor {data}` names them")

@@ -7,6 +7,7 @@ from cacr.evaluation.evaluate import evaluate, evaluate_run
 from cacr.evaluation.features import Features, encode
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.result import Result, read_results, results_table, write_result
+from cacr.evaluation.search import Found, Neighbour, search_source
 from cacr.evaluation.task import Task
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "PROTOCOLS",
     "Embedded",
     "Features",
+    "Found",
+    "Neighbour",
     "Result",
     "Score",
     "Task",
@@ -24,5 +27,6 @@ __all__ = [
     "evaluate_run",
     "read_results",
     "results_table",
+    "search_source",
     "write_result",
 ]

@@ -15,7 +15,7 @@ from cacr.encoders import Encoder, load_encoder
 from cacr.errors import MissingExtraError, UserError
 from cacr.evaluation.features import MAX_UNREADABLE, Features, Progress, encode
 from cacr.evaluation.machine import Machine, choose_machine
-from cacr.files import require_writable, storable
+from cacr.files import require_new_file, storable
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,7 @@ def check_target(out: Path) -> None:
         UserError: for an unknown suffix, a file that exists, a folder that cannot be written, or a missing
             extra.
     """
-    if out.suffix not in (".npz", ".parquet"):
-        raise UserError(f"{out} must end in .npz or .parquet")
-    try:
-        exists = out.exists()
-    except OSError as error:  # such as a name that is too long
-        raise UserError(f"cannot write {out}: {error.strerror}") from None
-    if exists:
-        raise UserError(f"{out} exists already: remove it, or choose another name")
-    require_writable(out.parent)
+    require_new_file(out, (".npz", ".parquet"))
     if out.suffix == ".parquet":
         _pyarrow()
 

@@ -28,7 +28,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperat
     classes = int(labels.max()) + 1
     predicted = []
     for queries in torch.split(normalize(test, dim=1), QUERIES):
-        near, neighbours = _nearest(queries, keys, min(k, len(keys)))
+        near, neighbours = nearest(queries, keys, min(k, len(keys)))
         # A common factor of all votes changes nothing; without this one small temperatures overflow.
         votes = ((near - near[:, :1]) / temperature).exp()
         score = queries.new_zeros(len(queries), classes).scatter_add_(1, labels[neighbours], votes)
@@ -36,7 +36,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperat
     return torch.cat(predicted)
 
 
-def _nearest(queries: Tensor, keys: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def nearest(queries: Tensor, keys: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Similarity and number of the k nearest keys, nearest first; keys are looked at block by block."""
     near = queries.new_empty(len(queries), 0)
     number = queries.new_empty(len(queries), 0, dtype=torch.int64)

@@ -2,7 +2,7 @@
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train, shorter_side
-from cacr.views.sheet import contact_sheet
+from cacr.views.sheet import contact_sheet, fitted
 from cacr.views.views import Views
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Preset",
     "Views",
     "contact_sheet",
+    "fitted",
     "preset_for",
     "probe_test",
     "probe_train",

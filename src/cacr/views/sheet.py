@@ -41,9 +41,9 @@ def contact_sheet(
     page = Image.new("RGB", (lefts[-1] + widths[-1] + gap, gap + len(images) * (side + gap)), _BACKGROUND)
     for row, image in enumerate(images):
         top = gap + row * (side + gap)
-        page.paste(_fitted(image, side), (lefts[0], top))
+        page.paste(fitted(image, side), (lefts[0], top))
         for column, width, left in zip(columns, widths[1:], lefts[1:], strict=True):
-            page.paste(_fitted(Image.fromarray(column[row].numpy()), width), (left, top))
+            page.paste(fitted(Image.fromarray(column[row].numpy()), width), (left, top))
     return page
 
 
@@ -54,7 +54,7 @@ def _to_pixels(run: Tensor, views: Views) -> Tensor:
     return pixels.to(torch.uint8).permute(0, 1, 3, 4, 2)
 
 
-def _fitted(image: Image.Image, side: int) -> Image.Image:
+def fitted(image: Image.Image, side: int) -> Image.Image:
     """The whole image with its longer side this long; enlarged without smoothing, to show the pixels."""
     factor = side / max(image.size)
     size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
