@@ -1,7 +1,7 @@
 """Encoders: images (n, 3, s, s) to features (n, feature_dim), their heads, and their files."""
 
 from cacr.encoders import resnet, small_alexnet  # noqa: F401  (they register themselves)
-from cacr.encoders.batch_norm import normalise_per_view
+from cacr.encoders.batch_norm import held_statistics, normalise_per_view
 from cacr.encoders.build import build_encoder, require_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.encoders.files import load_encoder, save_encoder
@@ -17,6 +17,7 @@ __all__ = [
     "LoadedWeights",
     "build_encoder",
     "build_head",
+    "held_statistics",
     "load_encoder",
     "load_weights",
     "normalise_per_view",

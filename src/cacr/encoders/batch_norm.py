@@ -1,5 +1,7 @@
 """Batch norm that keeps the statistics of each view apart while all views pass in one forward."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import MethodType
 
 import torch
@@ -19,6 +21,23 @@ def normalise_per_view(module: nn.Module, views: int) -> None:
             layer.views = views  # type: ignore[assignment]
             # A bound method is copied together with its layer by copy.deepcopy; a closure would not be.
             layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
+
+
+@contextmanager
+def held_statistics(module: nn.Module) -> Iterator[None]:
+    """While it lasts, batch norm in training mode leaves running statistics and batch counts as they are."""
+    tracking = [
+        layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats
+    ]
+    held = [(layer, layer.momentum, layer.num_batches_tracked) for layer in tracking]
+    for layer, _, count in held:
+        layer.momentum = 0.0
+        layer.num_batches_tracked = None if count is None else count.clone()
+    try:
+        yield
+    finally:
+        for layer, momentum, count in held:
+            layer.momentum, layer.num_batches_tracked = momentum, count
 
 
 def _forward(layer: _BatchNorm, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from cacr.losses.info_nce import InfoNCELoss
 from cacr.losses.objective import OBJECTIVES, NotFiniteError, Objective
 from cacr.losses.pairs import Pairs, image_text, in_batch, labelled, momentum, queued
 from cacr.losses.released import ReleasedMoCoV3Loss, released_moco_v2, released_small_scale
+from cacr.losses.ring import Ring
 from cacr.losses.swav import SwAVLoss
 from cacr.losses.triplet import TripletLoss
 
@@ -28,6 +29,7 @@ __all__ = [
     "Objective",
     "Pairs",
     "ReleasedMoCoV3Loss",
+    "Ring",
     "SimSiamLoss",
     "SwAVLoss",
     "TripletLoss",

@@ -1,13 +1,11 @@
 """Alignment and uniformity (AU-CL)."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from cacr.losses.checks import check_not_negative, check_positive
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Pairs, average
+from cacr.losses.pairs import Pairs
 from cacr.losses.reductions import Backend, lse
 
 
@@ -15,13 +13,13 @@ def alignment_of(pairs: Pairs, alpha: float = 2.0) -> Tensor:
     """The mean of ||x - x+||^alpha over queries and their positives."""
     # For alpha < 2 the power of a zero distance has no finite slope: a smallest distance stands in for it.
     squared = (2 - 2 * pairs.positives).clamp_min(torch.finfo(pairs.positives.dtype).eps ** 2)
-    return average(squared ** (alpha / 2), pairs.absent)
+    return pairs.average(squared ** (alpha / 2), pairs.absent)
 
 
 def uniformity_of(pairs: Pairs, t: float = 2.0, backend: Backend = "auto") -> Tensor:
     """The mean over groups of ln mean_i mean_j exp(-t ||x_i - x_j||^2), queries i and their negatives j."""
     kernel = lse(pairs.queries, pairs.negatives, 2 * t, backend=backend) - 2 * t - pairs.log_count()
-    return (torch.logsumexp(kernel, -1) - math.log(kernel.shape[-1])).mean()
+    return pairs.log_mean_exp(kernel).mean()
 
 
 @OBJECTIVES.register("align_uniform")
@@ -40,6 +38,8 @@ class AlignUniformLoss(Objective):
         align: The factor of the alignment.
         uniform: The factor of the uniformity.
     """
+
+    spreads = True
 
     def __init__(self, alpha: float = 2.0, t: float = 2.0, align: float = 1.0, uniform: float = 1.0) -> None:
         super().__init__()

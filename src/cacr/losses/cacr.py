@@ -1,9 +1,7 @@
 """Contrastive attraction and contrastive repulsion: the paper's objective with all of its variants."""
 
-import math
 from typing import Literal
 
-import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
@@ -53,6 +51,8 @@ class CACRLoss(Objective):
         torch.Size([])
     """
 
+    spreads = True
+
     def __init__(
         self,
         t_pos: float = 1.0,
@@ -89,12 +89,13 @@ class CACRLoss(Objective):
         """``loss``, ``attraction`` (L_CA) and ``repulsion`` (L_CR), the latter two before their factors."""
         ca = self._attraction(pairs)
         cr = self._rbf_repulsion(pairs) if self.cost == "rbf" else self._repulsion(pairs)
-        parts = {"attraction": ca.mean(), "repulsion": cr.mean()}
+        repulsion = cr.mean() if self.cost == "rbf" else pairs.average(cr)
+        parts = {"attraction": pairs.average(ca), "repulsion": repulsion}
         if self.margin is None:
             loss = self.attraction * parts["attraction"] + self.repulsion * parts["repulsion"]
         else:
             queries = self.attraction * pairs.of_owner(ca) + self.repulsion * cr
-            loss = relu(queries + self.margin).mean()
+            loss = pairs.average(relu(queries + self.margin))
         return {"loss": loss, **parts}
 
     def _attraction(self, pairs: Pairs) -> Tensor:
@@ -134,7 +135,7 @@ class CACRLoss(Objective):
         if self.tau_plus:
             total, count = (lse_of(pairs.positives, a, pairs.absent) for a in (2 * t, 0.0))
             kernel = debiased(kernel, pairs.of_owner(total - count), self.tau_plus, -2 * t)
-        return torch.logsumexp(kernel, -1) - math.log(kernel.shape[-1]) - 2 * t
+        return pairs.log_mean_exp(kernel) - 2 * t
 
     def _expected_cost(self, cosine: Tensor) -> Tensor:
         """The mean cost from the mean cosine, in which costs are linear; rounding cannot make d negative."""

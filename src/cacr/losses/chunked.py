@@ -9,7 +9,8 @@ The forward pass keeps the running maximum of a block-wise (online) softmax; the
 block of similarities again from the queries and keys, so that nothing of size (queries, keys) is ever held.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,6 +35,96 @@ def rows_per_block(width: int, device: torch.device) -> int:
     return max(1, height * keys // max(1, width))
 
 
+def block_reductions(
+    queries: Tensor, keys: Tensor, mask: Mask | None, scales: tuple[float, ...], product: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """(lse, mean), each (scales, batch, rows), of queries (batch, rows, dim) over keys (batch, keys, dim)."""
+    dtype = torch.promote_types(queries.dtype, torch.float32)
+    lse = queries.new_empty((len(scales), *queries.shape[:2]), dtype=dtype)
+    mean = torch.empty_like(lse)
+    for b, r, key_slices in _plan(queries, keys):
+        top = torch.full_like(lse[:, b, r], torch.finfo(dtype).min)
+        total, weighted = torch.zeros_like(top), torch.zeros_like(top)
+        for c in key_slices:
+            s = _similarities(queries[b, r], keys[b, c], product, dtype)
+            for n, scale in enumerate(scales):
+                logits = _logits(s, scale, mask, r, c)
+                new_top = torch.maximum(top[n], logits.amax(-1))
+                weights = logits.sub_(new_top[:, None]).exp_()
+                fade = (top[n] - new_top).exp_()
+                total[n] = total[n] * fade + weights.sum(-1)
+                weighted[n] = weighted[n] * fade + weights.mul_(s).sum(-1)
+                top[n] = new_top
+        lse[:, b, r] = top + total.log()
+        mean[:, b, r] = weighted / total
+    return lse, mean
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """d loss / d s = w (level + slope s), a line in s for each query and scale; each (scales, batch, rows).
+
+    Attributes:
+        lse: gives the weights w = exp(a s - lse).
+        level: of the line.
+        slope: of the line.
+    """
+
+    lse: Tensor
+    level: Tensor
+    slope: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        scales: tuple[float, ...],
+        weight_grad: bool,
+        lse: Tensor,
+        mean: Tensor,
+        grad_lse: Tensor,
+        grad_mean: Tensor,
+    ) -> "Slopes":
+        """From the reductions and the gradients that reach them."""
+        a = torch.tensor(scales, dtype=lse.dtype, device=lse.device)[:, None, None]
+        slope = a * grad_mean if weight_grad else torch.zeros_like(grad_mean)
+        return cls(lse, a * grad_lse + grad_mean - slope * mean, slope)
+
+
+def block_gradients(
+    queries: Tensor,
+    keys: Tensor,
+    mask: Mask | None,
+    scales: tuple[float, ...],
+    product: torch.dtype,
+    slopes: Slopes,
+    wanted: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of queries and of keys, where ``wanted``; ``slopes`` may be those of more keys than these."""
+    dtype = slopes.lse.dtype
+    grad_queries = torch.zeros_like(queries, dtype=dtype) if wanted[0] else None
+    grad_keys = torch.zeros_like(keys, dtype=dtype) if wanted[1] else None
+    for b, r, key_slices in _plan(queries, keys):
+        for c in key_slices:
+            s = _similarities(queries[b, r], keys[b, c], product, dtype)
+            grad_s = None
+            for n, scale in enumerate(scales):
+                weights = torch.add(-slopes.lse[n, b, r, None], s, alpha=scale).exp_()
+                if mask is not None:
+                    mask.hide_(weights, 0.0, r, c)
+                weights.mul_(s.mul(slopes.slope[n, b, r, None]).add_(slopes.level[n, b, r, None]))
+                grad_s = weights if grad_s is None else grad_s.add_(weights)
+            assert grad_s is not None  # there is at least one scale
+            grad_s = grad_s.to(product)
+            if grad_queries is not None:
+                grad_queries[b, r] += grad_s @ keys[b, c].to(product)
+            if grad_keys is not None:
+                grad_keys[b, c] += grad_s.T @ queries[b, r].to(product)
+    return [
+        None if grad_queries is None else grad_queries.to(queries.dtype),
+        None if grad_keys is None else grad_keys.to(keys.dtype),
+    ]
+
+
 class Chunked(torch.autograd.Function):
     """(lse, mean), each (scales, batch, rows), of queries (batch, rows, dim) over keys (batch, keys, dim)."""
 
@@ -47,25 +138,7 @@ class Chunked(torch.autograd.Function):
         product: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """One pass over the blocks; ``product`` is the type in which similarities are multiplied out."""
-        dtype = torch.promote_types(queries.dtype, torch.float32)
-        lse = queries.new_empty((len(scales), *queries.shape[:2]), dtype=dtype)
-        mean = torch.empty_like(lse)
-        for b, r, key_slices in _plan(queries, keys):
-            top = torch.full_like(lse[:, b, r], torch.finfo(dtype).min)
-            total, weighted = torch.zeros_like(top), torch.zeros_like(top)
-            for c in key_slices:
-                s = _similarities(queries[b, r], keys[b, c], product, dtype)
-                for n, scale in enumerate(scales):
-                    logits = _logits(s, scale, mask, r, c)
-                    new_top = torch.maximum(top[n], logits.amax(-1))
-                    weights = logits.sub_(new_top[:, None]).exp_()
-                    fade = (top[n] - new_top).exp_()
-                    total[n] = total[n] * fade + weights.sum(-1)
-                    weighted[n] = weighted[n] * fade + weights.mul_(s).sum(-1)
-                    top[n] = new_top
-            lse[:, b, r] = top + total.log()
-            mean[:, b, r] = weighted / total
-        return lse, mean
+        return block_reductions(queries, keys, mask, scales, product)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -76,15 +149,13 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Each block again; its gradient goes straight into the gradients of queries and keys."""
+        queries, keys, lse, mean = ctx.saved_tensors
         with torch.no_grad():
-            found = _gradients(ctx, *grads)
-        if torch.is_grad_enabled():  # somebody may differentiate again
-            sources = ctx.saved_tensors[:2]
-            found = [
-                None if gradient is None else FirstOrder.apply(gradient, source)
-                for gradient, source in zip(found, sources, strict=True)
-            ]
-        return (*found, None, None, None, None)
+            slopes = Slopes.of(ctx.scales, ctx.weight_grad, lse, mean, *grads)
+            found = block_gradients(
+                queries, keys, ctx.mask, ctx.scales, ctx.product, slopes, ctx.needs_input_grad[:2]
+            )
+        return (*first_order(found, (queries, keys)), None, None, None, None)
 
 
 class FirstOrder(torch.autograd.Function):
@@ -105,35 +176,13 @@ class FirstOrder(torch.autograd.Function):
         raise RuntimeError("second-order gradients need the dense backend: set loss.backend = 'dense'")
 
 
-def _gradients(ctx: Any, grad_lse: Tensor, grad_mean: Tensor) -> list[Tensor | None]:
-    """The gradients of queries and keys."""
-    queries, keys, lse, mean = ctx.saved_tensors
-    product: torch.dtype = ctx.product
-    # d loss / d s = w (level + slope s), a line in s for each query and scale.
-    scales = torch.tensor(ctx.scales, dtype=lse.dtype, device=lse.device)[:, None, None]
-    slope = scales * grad_mean if ctx.weight_grad else torch.zeros_like(grad_mean)
-    level = scales * grad_lse + grad_mean - slope * mean
-    grad_queries = torch.zeros_like(queries, dtype=lse.dtype) if ctx.needs_input_grad[0] else None
-    grad_keys = torch.zeros_like(keys, dtype=lse.dtype) if ctx.needs_input_grad[1] else None
-    for b, r, key_slices in _plan(queries, keys):
-        for c in key_slices:
-            s = _similarities(queries[b, r], keys[b, c], product, lse.dtype)
-            grad_s = None
-            for n, scale in enumerate(ctx.scales):
-                weights = torch.add(-lse[n, b, r, None], s, alpha=scale).exp_()
-                if ctx.mask is not None:
-                    ctx.mask.hide_(weights, 0.0, r, c)
-                weights.mul_(s.mul(slope[n, b, r, None]).add_(level[n, b, r, None]))
-                grad_s = weights if grad_s is None else grad_s.add_(weights)
-            assert grad_s is not None  # there is at least one scale
-            grad_s = grad_s.to(product)
-            if grad_queries is not None:
-                grad_queries[b, r] += grad_s @ keys[b, c].to(product)
-            if grad_keys is not None:
-                grad_keys[b, c] += grad_s.T @ queries[b, r].to(product)
+def first_order(gradients: Sequence[Tensor | None], sources: Sequence[Tensor]) -> list[Tensor | None]:
+    """The same gradients, guarded where somebody may differentiate again."""
+    if not torch.is_grad_enabled():
+        return list(gradients)
     return [
-        None if grad_queries is None else grad_queries.to(queries.dtype),
-        None if grad_keys is None else grad_keys.to(keys.dtype),
+        None if gradient is None else FirstOrder.apply(gradient, source)
+        for gradient, source in zip(gradients, sources, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cacr.losses.checks import check_positive
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs, average
+from cacr.losses.pairs import Negatives, Pairs
 
 
 @OBJECTIVES.register("clip")
@@ -26,6 +26,7 @@ class CLIPLoss(Objective):
     """
 
     negatives: Negatives = "cross"
+    spreads = True
 
     def __init__(self, temperature: float = 0.07, most: float = 100.0, learned: bool = True) -> None:
         super().__init__()
@@ -39,4 +40,5 @@ class CLIPLoss(Objective):
         # lse_a(q) = lse_1(a q): scaling the queries carries the gradient to a.
         scaled = replace(pairs, queries=scale * pairs.queries, positives=scale * pairs.positives)
         _, absent = pairs.opposed()
-        return {"loss": average(one_vs_many(scaled, 1.0, self.backend), absent), "scale": scale.detach()}
+        loss = pairs.average(one_vs_many(scaled, 1.0, self.backend), absent)
+        return {"loss": loss, "scale": scale.detach()}

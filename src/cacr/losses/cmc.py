@@ -5,7 +5,7 @@ from torch import Tensor
 from cacr.losses.checks import check_positive
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs, average
+from cacr.losses.pairs import Negatives, Pairs
 
 
 @OBJECTIVES.register("cmc")
@@ -23,6 +23,7 @@ class CMCLoss(Objective):
     """
 
     negatives: Negatives = "cross"
+    spreads = True
 
     def __init__(self, temperature: float = 0.19) -> None:
         super().__init__()
@@ -33,4 +34,4 @@ class CMCLoss(Objective):
         """``loss``, and ``alignment``, the mean squared distance of positives."""
         positives, absent = pairs.opposed()
         losses = one_vs_many(pairs, 1 / self.temperature, self.backend)
-        return {"loss": average(losses, absent), "alignment": average(2 - 2 * positives, absent)}
+        return {"loss": pairs.average(losses, absent), "alignment": pairs.average(2 - 2 * positives, absent)}

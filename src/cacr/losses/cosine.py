@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Pairs, average, positives_only
+from cacr.losses.pairs import Pairs, positives_only
 
 
 @OBJECTIVES.register("byol")
@@ -14,13 +14,15 @@ class BYOLLoss(Objective):
     ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
     """
 
+    spreads = True
+
     def of_views(self, z: Tensor) -> dict[str, Tensor]:
         """``loss``, from the embeddings of one batch."""
         return self.of(positives_only(z))
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``."""
-        return {"loss": average(2 - 2 * pairs.positives, pairs.absent)}
+        return {"loss": pairs.average(2 - 2 * pairs.positives, pairs.absent)}
 
 
 @OBJECTIVES.register("simsiam")
@@ -31,10 +33,12 @@ class SimSiamLoss(Objective):
     ``momentum(predictions, projections.detach())``; without the predictor and the stop it collapses.
     """
 
+    spreads = True
+
     def of_views(self, z: Tensor) -> dict[str, Tensor]:
         """``loss``, from the embeddings of one batch."""
         return self.of(positives_only(z))
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``."""
-        return {"loss": -average(pairs.positives, pairs.absent)}
+        return {"loss": -pairs.average(pairs.positives, pairs.absent)}

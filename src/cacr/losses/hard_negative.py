@@ -5,7 +5,7 @@ from torch import Tensor, logaddexp
 from cacr.losses.checks import check_not_negative, check_positive, check_share
 from cacr.losses.debiasing import debiased
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs, average
+from cacr.losses.pairs import Negatives, Pairs
 from cacr.losses.reductions import log_mean_exp
 
 
@@ -28,6 +28,7 @@ class HardNegativeLoss(Objective):
     """
 
     negatives: Negatives = "all"
+    spreads = True
 
     def __init__(self, temperature: float = 0.5, beta: float = 1.0, tau_plus: float = 0.1) -> None:
         super().__init__()
@@ -46,4 +47,4 @@ class HardNegativeLoss(Objective):
         logits = scale * positives
         negatives = pairs.log_count()[..., None] + debiased(expected, logits, self.tau_plus, -scale)
         losses = logaddexp(logits, negatives) - logits
-        return {"loss": average(losses, absent), "alignment": average(2 - 2 * positives, absent)}
+        return {"loss": pairs.average(losses, absent), "alignment": pairs.average(2 - 2 * positives, absent)}

@@ -8,7 +8,7 @@ from torch import Tensor
 from cacr.losses.checks import check_choice, check_positive
 from cacr.losses.false_negatives import cosines_at, find_false_negatives, without
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs, average
+from cacr.losses.pairs import Negatives, Pairs
 from cacr.losses.reductions import Backend, lse
 
 FalseNegatives = Literal["keep", "eliminate", "attract"]
@@ -58,6 +58,7 @@ class InfoNCELoss(Objective):
                 f"false_negatives must be 'keep' with negatives {negatives!r}; others need 'all'"
             )
         self.temperature, self.negatives = temperature, negatives
+        self.spreads = false_negatives == "keep"
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
@@ -74,4 +75,4 @@ class InfoNCELoss(Objective):
                 cosines, number = cosines_at(pairs, places)
                 numerator = (positives + cosines) / (1 + number)
                 losses = one_vs_many(pairs, scale, self.backend) + scale * (positives - numerator)
-        return {"loss": average(losses, absent), "alignment": average(2 - 2 * positives, absent)}
+        return {"loss": pairs.average(losses, absent), "alignment": pairs.average(2 - 2 * positives, absent)}

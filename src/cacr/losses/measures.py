@@ -5,7 +5,7 @@ from torch import Tensor
 
 from cacr.losses.align_uniform import alignment_of, uniformity_of
 from cacr.losses.neighbours import count_below
-from cacr.losses.pairs import Negatives, Pairs, average, in_batch, positives_only
+from cacr.losses.pairs import Negatives, Pairs, in_batch, positives_only
 from cacr.losses.reductions import aligned, lse, lse_of, mean, mean_of, reduce, similarities
 
 
@@ -91,7 +91,8 @@ def reversed_positives(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
     """The share of positives that attached weights repel: c_k < sum_k pi+_k c_k - 1 / t+."""
     pairs = _pairs(z, "same")
     expected = mean_of(pairs.positives, -2 * t_pos, pairs.absent)[..., None]
-    return average((pairs.positives > expected + 1 / (2 * t_pos)).to(pairs.positives.dtype), pairs.absent)
+    repelled = pairs.positives > expected + 1 / (2 * t_pos)
+    return pairs.average(repelled.to(pairs.positives.dtype), pairs.absent)
 
 
 def _pairs(z: Tensor | Pairs, negatives: Negatives) -> Pairs:

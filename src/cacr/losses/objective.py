@@ -30,10 +30,13 @@ class Objective(nn.Module, ABC):
     Attributes:
         negatives: Which in-batch negatives a call with embeddings uses.
         backend: How reductions over keys are computed; set it to ``dense`` for second-order gradients.
+        spreads: Whether it can be computed while the keys stay spread over the processes (``exchange: ring``):
+            made of nothing but the reductions, the positives, and averages that :class:`Pairs` takes.
     """
 
     negatives: Negatives = "same"
     backend: Backend = "auto"
+    spreads: bool = False
 
     def __init__(self) -> None:  # an objective without settings has an empty signature, not that of nn.Module
         super().__init__()

@@ -5,6 +5,7 @@ where they came from. So every objective works with in-batch negatives, momentum
 pairs and labels.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,7 @@ from cacr.losses.checks import check_choice
 from cacr.losses.gathered import GatheredCosines
 from cacr.losses.masks import Mask
 from cacr.losses.reductions import Keys
+from cacr.losses.ring import Ring
 
 Negatives = Literal["same", "cross", "cross_upper", "all"]
 
@@ -33,6 +35,7 @@ class Pairs:
         partner: (G,) the one positive, a column of ``positives``, that stands against a group's negatives:
             cross-view negatives come from the view of that positive. None: every positive of the query does.
         key_view: (G,) the view of that positive and of the group's negatives, where there is one.
+        ring: The processes that hold the batch together, where these are the queries of this one alone.
     """
 
     positives: Tensor
@@ -42,6 +45,7 @@ class Pairs:
     owner: tuple[int, ...]
     partner: tuple[int, ...] | None = None
     key_view: tuple[int, ...] | None = None
+    ring: Ring | None = None
 
     def opposed(self) -> tuple[Tensor, Tensor | None]:
         """The positives that stand against each group's negatives, (G, M, K'), and where they are absent."""
@@ -58,13 +62,27 @@ class Pairs:
         count = sum(keys.count for keys in self.negatives)
         return torch.as_tensor(count, dtype=self.queries.dtype, device=self.queries.device).log()
 
+    def average(self, x: Tensor, absent: Tensor | None = None) -> Tensor:
+        """The mean of what is not absent, over all queries: those of the other processes of a ring included.
 
-def average(x: Tensor, absent: Tensor | None) -> Tensor:
-    """The mean of what is not absent."""
-    if absent is None:
-        return x.mean()
-    present = (~absent).expand_as(x)
-    return torch.where(present, x, 0).sum() / present.sum()
+        Args:
+            x: Values for each query, with a dimension for the images: (M,), (G, M) or (Q, M, K).
+            absent: Broadcastable to ``x``; with a ring, alike for all images.
+        """
+        if absent is None and self.ring is None:
+            return x.mean()
+        present = None if absent is None else (~absent).expand_as(x)
+        total = x.sum() if present is None else torch.where(present, x, 0).sum()
+        number = x.numel() if present is None else present.sum()
+        if self.ring is None:
+            return total / number
+        return self.ring.sum(total) / (number * (self.ring.total / self.ring.images))
+
+    def log_mean_exp(self, x: Tensor) -> Tensor:
+        """The log of a mean, ln mean_i exp(x_i), over the images of each group, (G,); x is (G, M)."""
+        if self.ring is not None:
+            return self.ring.log_mean_exp(x)
+        return torch.logsumexp(x, -1) - math.log(x.shape[-1])
 
 
 def unit(z: Tensor) -> Tensor:
@@ -85,6 +103,7 @@ def in_batch(
     *,
     query_views: Sequence[int] | None = None,
     key_views: Sequence[int] | None = None,
+    ring: Ring | None = None,
 ) -> Pairs:
     """Positives are the other views of an image; negatives come from the other images of the batch.
 
@@ -98,12 +117,14 @@ def in_batch(
             - ``all``: z[v', j] of all key views in one softmax (V(M-1)).
         query_views: The views that may be queries, such as all crops. Default: all.
         key_views: The views that may be positives and cross-view negatives: global crops. Default: all.
+        ring: Other processes with further images of the batch, whose embeddings are negatives too. None: ``z``
+            holds the whole batch.
     """
     _check_embeddings(z)
     z = unit(z)
     queries = range(len(z)) if query_views is None else query_views
     keys = range(len(z)) if key_views is None else key_views
-    return _arrange(z, z, [(v, w) for v in queries for w in keys if v != w], negatives)
+    return _arrange(z, z, [(v, w) for v in queries for w in keys if v != w], negatives, ring)
 
 
 def positives_only(z: Tensor) -> Pairs:
@@ -121,6 +142,7 @@ def momentum(
     *,
     query_views: Sequence[int] | None = None,
     key_views: Sequence[int] | None = None,
+    ring: Ring | None = None,
 ) -> Pairs:
     """Queries (views, images, dim) against keys (key views, images, dim) of a momentum encoder.
 
@@ -133,12 +155,13 @@ def momentum(
         negatives: As for :func:`in_batch`.
         query_views: Which view each row of ``queries`` shows. Default: 0, 1, 2, ...
         key_views: Which view each row of ``keys`` shows. Default: 0, 1, 2, ...; others with ``cross``, ``all``.
+        ring: As for :func:`in_batch`.
     """
     _check_embeddings(queries, "queries")
     _check_embeddings(keys, "keys")
     if negatives in ("same", "cross_upper") and (query_views is not None or key_views is not None):
         raise ValueError(f"negatives {negatives!r} need views in their order; use 'cross' or 'all'")
-    return _arrange(unit(queries), unit(keys), _links(queries, keys, query_views, key_views), negatives)
+    return _arrange(unit(queries), unit(keys), _links(queries, keys, query_views, key_views), negatives, ring)
 
 
 def queued(
@@ -149,6 +172,7 @@ def queued(
     in_batch: bool = True,
     query_views: Sequence[int] | None = None,
     key_views: Sequence[int] | None = None,
+    ring: Ring | None = None,
 ) -> Pairs:
     """MoCo-v2: positives are momentum keys; negatives are a queue of earlier keys and the queries' own batch.
 
@@ -159,6 +183,7 @@ def queued(
         in_batch: Whether q[v, j], j != i, are negatives too, in one softmax with the queue.
         query_views: As for :func:`momentum`.
         key_views: As for :func:`momentum`.
+        ring: As for :func:`in_batch`; every process holds the whole queue.
     """
     _check_embeddings(queries, "queries")
     _check_embeddings(keys, "keys")
@@ -167,8 +192,8 @@ def queued(
     q = _take(q, view_of)
     negatives = [Keys(queue, queue=True)]
     if in_batch:
-        negatives.append(_other_images(q, q))
-    return Pairs(positives, absent, q, tuple(negatives), tuple(range(len(q))))
+        negatives.append(_other_images(q, list(range(len(q))), ring))
+    return Pairs(positives, absent, q, tuple(negatives), tuple(range(len(q))), ring=ring)
 
 
 def image_text(images: Tensor, texts: Tensor) -> Pairs:
@@ -218,22 +243,27 @@ def labelled(z: Tensor, labels: Tensor) -> Pairs:
     return Pairs(cosines[None], (step >= size[:, None])[None], z[query][None], (negatives,), (0,))
 
 
-def _arrange(q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Negatives) -> Pairs:
+def _arrange(
+    q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Negatives, ring: Ring | None = None
+) -> Pairs:
     """Pairs from unit vectors and ``links``, the (query view, key view) that are positives of one another."""
     check_choice(Negatives, negatives=negatives)
     views, positives, absent = _positives(q, k, links)
     if negatives in ("cross", "cross_upper"):
         kept = [(v, w) for v, w in links if negatives == "cross" or v < w]
         queries = _take(q, [v for v, _ in kept])
-        keys = _other_images(queries, _take(k, [w for _, w in kept]))
+        keys = _other_images(k, [w for _, w in kept], ring)
         owner = tuple(views.index(v) for v, _ in kept)
         partner = tuple([w for u, w in links if u == v].index(w) for v, w in kept)
-        return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept))
+        return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept), ring)
     queries, owner = _take(q, views), tuple(range(len(views)))
     if negatives == "same" and views[-1] >= len(k):
         raise ValueError("negatives 'same' need keys of every query view; local crops have none: use 'all'")
-    seen = _take(k, views) if negatives == "same" else _take(k, sorted({w for _, w in links})).flatten(0, 1)
-    return Pairs(positives, absent, queries, (_other_images(queries, seen),), owner)
+    if negatives == "same":
+        keys = _other_images(k, views, ring)
+    else:
+        keys = _other_images(k, sorted({w for _, w in links}), ring, shared=True)
+    return Pairs(positives, absent, queries, (keys,), owner, ring=ring)
 
 
 def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> tuple[list[int], Tensor, Tensor | None]:
@@ -264,12 +294,23 @@ def _take(z: Tensor, views: list[int]) -> Tensor:
     return z if views == list(range(len(z))) else z.index_select(0, torch.tensor(views, device=z.device))
 
 
-def _other_images(queries: Tensor, keys: Tensor) -> Keys:
-    """Keys (..., M, dim), or (views * M, dim) shared by all queries, with the query's own image hidden."""
-    images = queries.shape[1]
-    if images < 2:
+def _other_images(k: Tensor, views: list[int], ring: Ring | None, *, shared: bool = False) -> Keys:
+    """The keys of other images than the query's own.
+
+    Args:
+        k: (key views, M, dim).
+        views: Of each group of queries, the view of its keys.
+        ring: As for :func:`in_batch`.
+        shared: Every group sees the keys of all ``views`` instead.
+    """
+    if (k.shape[1] if ring is None else ring.total) < 2:
         raise ValueError("in-batch negatives need at least 2 images in the batch")
-    return Keys(keys, Mask(images))
+    if ring is None:
+        keys = _take(k, views)
+        return Keys(keys.flatten(0, 1) if shared else keys, Mask(k.shape[1]))
+    distinct = sorted(set(views))  # each travels once, for all groups that see it
+    of_group = None if shared else tuple(distinct.index(v) for v in views)
+    return Keys(_take(k, distinct), ring=ring, views=of_group)
 
 
 def _links(

@@ -6,7 +6,7 @@ For a query q, keys k_j, similarities s_j = q.k_j and a scale a:
     mean_a(q) = sum_j softmax(a s)_j s_j          (= d lse_a / d a)
 
 This is the only place where a softmax or a log-sum-exp over keys is computed. Three backends agree in value
-and gradient:
+and gradient, and with a fourth, :mod:`cacr.losses.ring`, for keys that are spread over processes:
 
 - ``dense`` holds the (queries, keys) matrix; plain operations, hence second-order gradients too;
 - ``chunked`` holds one block of it at a time and computes it again in the backward pass;
@@ -25,6 +25,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from cacr.losses.checks import check_choice
 from cacr.losses.chunked import Chunked
 from cacr.losses.masks import Mask
+from cacr.losses.ring import Circulated, Ring
 
 Backend = Literal["auto", "dense", "chunked", "attention"]
 
@@ -49,15 +50,22 @@ class Keys:
         vectors: (..., keys, dim) with the queries' leading dimensions, or (keys, dim) shared by all of them.
         mask: Hides some keys from some queries.
         queue: Whether they come from a queue of earlier keys.
+        ring: The processes over which the keys are spread; ``vectors`` (views, images, dim) are then this
+            process's share, and a query sees all but those of its own image. None: all keys are here.
+        views: With a ring, the view whose keys each group of queries sees; None: all views in one set.
     """
 
     vectors: Tensor
     mask: Mask | None = None
     queue: bool = False
+    ring: Ring | None = None
+    views: tuple[int, ...] | None = None
 
     @property
     def count(self) -> int | Tensor:
         """How many keys a query sees; (rows,) where labels hide some."""
+        if self.ring is not None:
+            return (len(self.vectors) if self.views is None else 1) * (self.ring.total - 1)
         keys = self.vectors.shape[-2]
         return keys if self.mask is None else self.mask.visible(keys)
 
@@ -184,17 +192,25 @@ def _reduce_set(
 ) -> list[Reduced]:
     """Both reductions over one set of keys; the similarities are computed once for all scales."""
     shape = queries.shape[:-1]
-    queries, keys, mask = aligned(queries, part)
-    if _is_dense(queries, keys, backend):
-        s = similarities(queries, keys)
-        hidden = None if mask is None else mask.hidden(s)
-        return [_dense(s, scale, hidden, weight_grad, shape) for scale in scales]
     device = queries.device.type
     product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else queries.dtype
-    # torch.compile refuses one tensor as two arguments; a view of it is another tensor.
-    keys = keys.view_as(keys)
-    with torch.autocast(device, enabled=False):
-        lses, means = Chunked.apply(queries, keys, mask, scales, weight_grad, product)
+    if part.ring is not None:
+        _check_ring(backend)
+        rows = queries.flatten(0, 1)[None] if part.views is None else queries
+        with torch.autocast(device, enabled=False):
+            lses, means = Circulated.apply(
+                rows, part.vectors, part.ring, part.views, scales, weight_grad, product
+            )
+    else:
+        queries, keys, mask = aligned(queries, part)
+        if _is_dense(queries, keys, backend):
+            s = similarities(queries, keys)
+            hidden = None if mask is None else mask.hidden(s)
+            return [_dense(s, scale, hidden, weight_grad, shape) for scale in scales]
+        # torch.compile refuses one tensor as two arguments; a view of it is another tensor.
+        keys = keys.view_as(keys)
+        with torch.autocast(device, enabled=False):
+            lses, means = Chunked.apply(queries, keys, mask, scales, weight_grad, product)
     return [_computed(lses[n].reshape(shape), means[n].reshape(shape)) for n in range(len(scales))]
 
 
@@ -207,6 +223,12 @@ def _dense(s: Tensor, scale: float, hidden: Tensor | None, weight_grad: bool, sh
 
 def _computed(lse: Tensor, mean: Tensor) -> Reduced:
     return Reduced(lambda: lse, lambda: mean)
+
+
+def _check_ring(backend: Backend) -> None:
+    check_choice(Backend, backend=backend)
+    if backend in ("dense", "attention"):
+        raise ValueError(f"backend {backend!r} needs all keys in one process, these are spread over a ring")
 
 
 def _is_dense(queries: Tensor, keys: Tensor, backend: Backend) -> bool:
@@ -226,7 +248,7 @@ def _attends(keys: Sequence[Keys], flows: Sequence[bool], backend: Backend) -> b
 
     On a CPU the blocks are faster: attention computes seven products where blocks need three or four.
     """
-    if len(keys) > 1 or keys[0].mask is not None or not flows[0]:
+    if len(keys) > 1 or keys[0].mask is not None or keys[0].ring is not None or not flows[0]:
         return False
     vectors = keys[0].vectors
     fused = vectors.device.type == "cuda" and vectors.dtype != torch.float64

@@ -61,6 +61,7 @@ class ReleasedMoCoV3Loss(Objective):
     """
 
     negatives: Negatives = "cross"
+    spreads = True
 
     def __init__(self, temperature: float = 1.0, cost: Cost = "rbf") -> None:
         super().__init__()
@@ -86,4 +87,4 @@ class ReleasedMoCoV3Loss(Objective):
         for anchor in anchors:
             groups = [g for g, view in enumerate(pairs.key_view) if view == anchor]
             shares[groups] = torch.softmax(scale * (2 - 2 * cosines[groups].detach()), 0)
-        return {"loss": (shares * losses).sum(0).mean() / len(anchors)}
+        return {"loss": pairs.average((shares * losses).sum(0)) / len(anchors)}

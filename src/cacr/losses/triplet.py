@@ -35,6 +35,7 @@ class TripletLoss(Objective):
         check_positive(margin=margin)
         check_choice(Mining, mining=mining)
         check_choice(Negatives, negatives=negatives)
+        self.spreads = mining == "none"
         self.margin, self.mining, self.negatives = margin, mining, negatives
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
@@ -49,8 +50,8 @@ class TripletLoss(Objective):
             far = mean_of(pairs.positives, 0.0, pairs.absent)
             near = mean(pairs.queries, pairs.negatives, 0.0, backend=self.backend)
         positive, negative = 2 - 2 * far, 2 - 2 * near
-        loss = relu(pairs.of_owner(positive) - negative + self.margin).mean()
-        return {"loss": loss, "positive": positive.mean(), "negative": negative.mean()}
+        loss = pairs.average(relu(pairs.of_owner(positive) - negative + self.margin))
+        return {"loss": loss, "positive": pairs.average(positive), "negative": pairs.average(negative)}
 
 
 def _hardest(queries: Tensor, keys: Keys) -> Tensor:

@@ -2,40 +2,53 @@
 
 One convention for the scale of gradients, everywhere: every process computes the loss of the *whole* global
 batch, and data-parallel training *averages* parameter gradients over the processes. A process holds the
-path from the gathered embeddings to its own images only, so its gradient is its own images' share, times
-the number of processes to undo the average. The result equals a single process with the whole batch, for
-any number of them.
+path from the embeddings to its own images only, so its gradient is its own images' share, times the number of
+processes to undo the average. The result equals a single process with the whole batch, for any number of them.
+
+Two ways to get there, equal in value and gradient:
+
+- ``gather``: every process receives all embeddings and computes every query;
+- ``ring``: every process computes its own queries while the keys pass by (:mod:`cacr.losses.ring`); sums over
+  queries are then sums over processes, whose backward pass multiplies by their number as that of gathering
+  does, and the gradients of keys come home as the sum of what all processes found.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from cacr.losses import Ring
+
+Exchange = Literal["gather", "ring"]
 
 
 class _Gather(torch.autograd.Function):
     """All-gather along the images; the backward pass needs no communication (see the module's convention)."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, sizes: list[int], rank: int) -> Tensor:
-        ctx.start, ctx.images, ctx.world = sum(sizes[:rank]), sizes[rank], len(sizes)
-        parts = [z.new_empty(z.shape[0], size, z.shape[2]) for size in sizes]
-        largest = max(sizes)
-        if all(size == largest for size in sizes):
-            dist.all_gather(parts, z.contiguous())
-            return torch.cat(parts, dim=1)
-        # Collectives want equal shapes: shares of an uneven last batch are padded on the way.
-        padded = [z.new_empty(z.shape[0], largest, z.shape[2]) for _ in sizes]
-        own = z.new_zeros(z.shape[0], largest, z.shape[2])
-        own[:, : z.shape[1]] = z
-        dist.all_gather(padded, own)
-        return torch.cat([part[:, :size] for part, size in zip(padded, sizes, strict=True)], dim=1)
+    def forward(ctx: Any, z: Tensor, ring: Ring) -> Tensor:
+        ctx.ring = ring
+        largest = max(ring.sizes)
+        own = z.contiguous()
+        if ring.images < largest:  # collectives want equal shapes: shares of an uneven last batch are padded
+            own = z.new_zeros(z.shape[0], largest, z.shape[2])
+            own[:, : ring.images] = z
+        parts = [torch.empty_like(own) for _ in ring.sizes]
+        dist.all_gather(parts, own)
+        return torch.cat([part[:, :size] for part, size in zip(parts, ring.sizes, strict=True)], dim=1)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        (grad,) = grads
-        return grad[:, ctx.start : ctx.start + ctx.images] * ctx.world, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        ring: Ring = ctx.ring
+        start = sum(ring.sizes[: ring.rank])
+        return grads[0][:, start : start + ring.images] * ring.world, None
+
+
+def world_size() -> int:
+    """The number of processes; 1 where there is no process group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def gather(z: Tensor) -> Tensor:
@@ -43,10 +56,20 @@ def gather(z: Tensor) -> Tensor:
 
     With a single process this is the identity. Processes may hold different numbers of images.
     """
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return z
-    size = torch.tensor([z.shape[1]], device=z.device)
-    sizes = [torch.empty_like(size) for _ in range(dist.get_world_size())]
-    dist.all_gather(sizes, size)
-    gathered: Tensor = _Gather.apply(z, [int(s) for s in sizes], dist.get_rank())
-    return gathered
+    return exchanged("gather", z)[0][0]
+
+
+def exchanged(exchange: Exchange, *embeddings: Tensor) -> tuple[tuple[Tensor, ...], Ring | None]:
+    """What the builders of :mod:`cacr.losses.pairs` need for the loss of the global batch.
+
+    Args:
+        exchange: ``gather`` or ``ring``.
+        embeddings: Each (views, images, dim), of the same images of this process.
+
+    Returns:
+        The embeddings of all processes and None; or, for ``ring``, this process's own and its ring.
+    """
+    ring = None if world_size() == 1 else Ring.of(embeddings[0].shape[1], embeddings[0].device)
+    if ring is None or exchange == "ring":
+        return embeddings, ring
+    return tuple(_Gather.apply(z, ring) for z in embeddings), None
