@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cacr.bar import bar
+from cacr.diagnostics.observer import observe
 from cacr.evaluation import Embedded, Found, Result, embed_source, evaluate_run, search_source
 from cacr.files import require_new_file
 from cacr.reporting import PICTURES, write_neighbours, write_report
@@ -16,7 +17,7 @@ AnyPath = str | PathLike[str]
 
 
 def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False, **settings: Any) -> Outcome:
-    """Pretrain an encoder and write its report.
+    """Pretrain an encoder under the eyes of the diagnostics, and write its report.
 
     Args:
         out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
@@ -30,7 +31,7 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
 
 def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = False) -> Outcome:
     """As :func:`pretrain`, with all settings in one mapping."""
-    outcome = train_encoder(values, Path(out), resume=resume)
+    outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
         write_report(Path(out))
     return outcome

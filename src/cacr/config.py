@@ -107,6 +107,18 @@ class PretrainSettings(Settings):
     checkpoint_every_steps: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto", description="steps between checkpoints; auto: an epoch"
     )
+    held_out: Annotated[int, Field(ge=0)] | Auto = Field(
+        "auto",
+        description="images kept from training to measure on; auto: a twentieth, where there is no test part",
+    )
+    measure_every_epochs: Annotated[int, Field(ge=0)] | Auto = Field(
+        "auto",
+        description="epochs between diagnostics; auto: 1, more where that would take over 3 % of the time; "
+        "0: never",
+    )
+    on_collapse: Literal["warn", "stop"] = Field(
+        "warn", description="when the embeddings collapse or the loss diverges: warn, or stop the run"
+    )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
 
@@ -114,6 +126,7 @@ class PretrainSettings(Settings):
 RESUMABLE = frozenset(
     {"data", "epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes", "accelerator"}
     | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
+    | {"measure_every_epochs", "on_collapse"}
 )
 """Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from cacr.api import pretrain_with
 from cacr.errors import SettingsError, UserError
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.pretrain import pretrain
@@ -31,7 +32,7 @@ def _command(data: Path, out: Path, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def uninterrupted(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("resume") / "whole"
-    pretrain({"data": str(photos), **SETTINGS}, out)
+    pretrain_with({"data": str(photos), **SETTINGS}, out)
     return out
 
 
@@ -47,8 +48,32 @@ def _assert_equal_runs(first: Path, second: Path) -> None:
         [value["momentum_buffer"] for value in state["optimizer"]["state"].values()] for state in states
     ]
     assert all(torch.equal(a, b) for a, b in zip(*momenta, strict=True))
+    figures = [_figures(run) for run in (first, second)]
+    assert figures[0] == figures[1]
+
+
+def _figures(run: Path) -> list[dict[str, float]]:
+    """Everything that was logged but the speed."""
+    clocks = ("images_per_second", "data_wait")
+    return [
+        {name: value for name, value in row.items() if name not in clocks}
+        for row in RunFolder(run).read_metrics()
+    ]
+
+
+def test_diagnostics_leave_no_trace_in_what_is_learned(
+    photos: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    pretrain({"data": str(photos), **SETTINGS}, tmp_path / "unobserved")
+    measured = [row for row in _figures(uninterrupted) if "effective_rank" in row]
+    assert len(measured) > 1
+    observed, plain = (
+        load_file(run / "encoder.safetensors") for run in (uninterrupted, tmp_path / "unobserved")
+    )
+    assert all(torch.equal(observed[name], plain[name]) for name in plain)
     losses = [
-        [(row["step"], row["loss"]) for row in RunFolder(run).read_metrics()] for run in (first, second)
+        [row["loss"] for row in _figures(run) if "loss" in row]
+        for run in (uninterrupted, tmp_path / "unobserved")
     ]
     assert losses[0] == losses[1]
 
@@ -84,7 +109,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     for size in sizes:
         save_images(data / f"of{size}", 26 // len(sizes), size=size)
     settings = {**SETTINGS, "checkpoint_every_steps": 1000, "workers": len(sizes) - 1, "epochs": 12}
-    pretrain({"data": str(data), **settings}, tmp_path / "whole")
+    pretrain_with({"data": str(data), **settings}, tmp_path / "whole")
     flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -94,7 +119,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     output, _ = process.communicate()
     assert process.returncode == 130, output
     assert f"cacr pretrain --out {out} --resume" in " ".join(output.split())
-    pretrain({}, out, resume=True)
+    pretrain_with({}, out, resume=True)
     _assert_equal_runs(tmp_path / "whole", out)
 
 
@@ -181,6 +206,5 @@ def test_two_processes_cannot_train_in_one_folder(trained: Path) -> None:
 
 def test_metrics_are_json_lines(uninterrupted: Path) -> None:
     rows = [json.loads(line) for line in (uninterrupted / "metrics.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
-    assert {"loss", "attraction", "repulsion", "lr", "images_per_second", "data_wait"} <= rows[0].keys()
-    assert len(rows) == STEPS
+    assert [row["step"] for row in rows] == list(range(STEPS + 1))  # step 0: measured before the first one
+    assert {"loss", "attraction", "repulsion", "lr", "images_per_second", "data_wait"} <= rows[1].keys()

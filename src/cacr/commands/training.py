@@ -13,6 +13,9 @@ from cacr.config import read_settings_file
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
+STOPPED = 2
+"""Exit code after ``--on-collapse stop`` ended a run: something that the user can mend."""
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Run folder; a demo that is there is continued.")] = Path(
@@ -47,15 +50,16 @@ def pretrain(
     devices: Annotated[str | None, pretrain_setting("devices")] = None,
     nodes: Annotated[str | None, pretrain_setting("nodes")] = None,
     imbalance: Annotated[str | None, pretrain_setting("imbalance")] = None,
+    on_collapse: Annotated[str | None, pretrain_setting("on_collapse")] = None,
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags win over it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
-    """Pretrain an encoder on images without labels.
+    """Pretrain an encoder on images without labels, measured on held-out images and judged while it trains.
 
-    cacr pretrain photos/ --out runs/photos
+    cacr pretrain photos/ --out runs/photos --on-collapse stop
 
     cacr pretrain cifar10 --data-root ~/data --out runs/c10 --views 5 --epochs 200 --set t_neg=0.9
 
@@ -85,5 +89,6 @@ def _interruptible() -> Iterator[None]:
 
 
 def _finish(status: str) -> None:
-    if status == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+    codes = {"interrupted": INTERRUPTED, "stopped": STOPPED}
+    if status in codes:
+        raise typer.Exit(codes[status])

@@ -19,9 +19,17 @@ class Negatives(NamedTuple):
 
 
 class Framework(nn.Module, ABC):
-    """Base of the frameworks; ``encoder`` is what is kept when the training is over."""
+    """Base of the frameworks.
+
+    Attributes:
+        encoder: images to features; what is kept when the training is over.
+        head: features to the embeddings (n, dim) that are compared, and that the diagnostics measure.
+        objective: what is minimised.
+    """
 
     encoder: Encoder
+    head: nn.Module
+    objective: Objective
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:

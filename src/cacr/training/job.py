@@ -50,6 +50,10 @@ class Training:
     total_steps: int
     notes: tuple[str, ...] = ()
 
+    def epochs(self, position: Position) -> float:
+        """Epochs made, the share of the current one included."""
+        return round(position.epoch + position.batch / self.loader.batches_per_epoch, 4)
+
     def state(self, position: Position) -> State:
         """All that a resumed run needs. Random states are functions of the position and need not be kept."""
         return {

@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from lightning_fabric import Fabric
@@ -22,6 +22,7 @@ from cacr.training.interrupt import Interrupt
 from cacr.training.job import Position, Training
 from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
+from cacr.training.observer import Observer, Seen
 from cacr.training.progress import TrainingProgress
 from cacr.training.run_folder import RunFolder
 
@@ -30,7 +31,33 @@ AUTO_CHECKPOINT_SECONDS = 20.0
 """With ``checkpoint_every_steps: auto`` the end of an epoch writes one, but not more often than this."""
 
 
-def train(job: Training, position: Position, console: Console, log: MetricsLog | None) -> bool:
+Ending = Literal["finished", "interrupted", "stopped"]
+"""A run was trained to its end, told to stop by a signal, or stopped by its observer."""
+
+
+class DivergedError(UserError):
+    """A figure of the run is not finite any more; ``what`` says which."""
+
+    def __init__(self, run: RunFolder, step: int, what: str) -> None:
+        self.what = what
+        kept = list_checkpoints(run.checkpoints)
+        saved = (
+            f"the checkpoint of step {kept[-1][0]} is kept" if kept else "no checkpoint had been written yet"
+        )
+        again = f"Start again, with --init {run.path} to keep what was learned, and try" if kept else "Try"
+        super().__init__(
+            f"at step {step} {what}; {saved}.\n{again} a lower --lr, a longer warm-up (--set warmup_epochs=...), "
+            "clipping (--set clip_grad=1) or --precision float32"
+        )
+
+
+def train(
+    job: Training,
+    position: Position,
+    console: Console,
+    log: MetricsLog | None,
+    observer: Observer | None = None,
+) -> Ending:
     """Train from ``position`` to the end.
 
     Args:
@@ -38,10 +65,25 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
         position: where to start; moves along.
         console: where progress is shown.
         log: the metrics of the run; None on all ranks but the first.
+        observer: looks at the model at the start, after some epochs and at the end.
 
     Returns:
-        Whether the end was reached; False after Ctrl-C or SIGTERM, with a checkpoint written.
+        How it ended; in each case with a checkpoint written.
+
+    Raises:
+        DivergedError: the loss, or a weight that should be saved, is not finite.
     """
+    try:
+        return _train(job, position, console, log, observer)
+    except DivergedError as error:
+        if observer:
+            observer.diverged(position.step, job.epochs(position), error.what)
+        raise
+
+
+def _train(
+    job: Training, position: Position, console: Console, log: MetricsLog | None, observer: Observer | None
+) -> Ending:
     settings, fabric = job.settings, job.fabric
     assert isinstance(settings.epochs, int)
     meter = Meter()
@@ -55,6 +97,11 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
         enabled=fabric.is_global_zero,
     )
     with Interrupt() as interrupt, progress:
+        if observer and position.step == 0:
+            untrained = observer.look(0, 0.0, {})
+            if log:
+                log.write(0, 0.0, untrained.figures)
+            meter.restart_clock()
         while position.step < job.total_steps:
             batches = meter.timed(job.loader.epoch(position.epoch, start=position.batch))
             for group in _grouped(batches, settings.accumulate):
@@ -66,27 +113,35 @@ def train(job: Training, position: Position, console: Console, log: MetricsLog |
                     position.epoch, position.batch = position.epoch + 1, 0
                 finished = position.step == job.total_steps
 
-                due = checkpoints.due(position.step, epoch_ended)
-                if finished or due or position.step % settings.log_every_steps == 0:
+                due = checkpoints.due(fabric, position.step, epoch_ended)
+                looks = finished or (epoch_ended and observer is not None and observer.due(position.epoch))
+                seen: Seen | None = None
+                if looks or due or position.step % settings.log_every_steps == 0:
                     if bad := meter.first_not_finite():
-                        raise _diverged(job.run, bad[0], f"the loss is {bad[1]}")
+                        raise DivergedError(job.run, bad[0], f"the loss is {bad[1]}")
                     figures = meter.read(lr, world_size=fabric.world_size)
+                    if observer and looks:
+                        seen = observer.look(position.step, job.epochs(position), figures)
+                        meter.restart_clock()
                     progress.update(
                         step=position.step,
                         epoch=position.epoch + (not epoch_ended),
                         loss=figures["loss"],
                         images_per_second=figures["images_per_second"],
                         epoch_ended=epoch_ended,
+                        seen=seen.short if seen else None,
                     )
                     if log:
-                        share = position.batch / job.loader.batches_per_epoch
-                        log.write(position.step, round(position.epoch + share, 4), figures)
-                stop = finished or _agreed(fabric, interrupt.requested, position.step)
+                        log.write(
+                            position.step, job.epochs(position), figures | (seen.figures if seen else {})
+                        )
+                collapsed = seen is not None and seen.stop
+                stop = finished or collapsed or _agreed(fabric, interrupt.requested, position.step)
                 if stop or due:
                     _save(job, position)
                 if stop:
-                    return finished
-    return True
+                    return "finished" if finished else "stopped" if collapsed else "interrupted"
+    return "finished"
 
 
 def _step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:
@@ -104,7 +159,7 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: Mete
             try:
                 parts: dict[str, Tensor] = job.model(views)
             except NotFiniteError as error:
-                raise _diverged(job.run, position.step + 1, str(error)) from None
+                raise DivergedError(job.run, position.step + 1, str(error)) from None
             fabric.backward(parts["loss"] / len(group))
         meter.add(parts, step=position.step + 1, images=len(batch.index))
     if settings.clip_grad is not None:
@@ -123,25 +178,15 @@ def make_views(job: Training, batch: Batch, epoch: int, number: int) -> list[Ten
     return job.views.colour(images, draw)
 
 
-def _diverged(run: RunFolder, step: int, what: str) -> UserError:
-    kept = list_checkpoints(run.checkpoints)
-    saved = f"the checkpoint of step {kept[-1][0]} is kept" if kept else "no checkpoint had been written yet"
-    again = f"Start again, with --init {run.path} to keep what was learned, and try" if kept else "Try"
-    return UserError(
-        f"at step {step} {what}; {saved}.\n{again} a lower --lr, a longer warm-up (--set warmup_epochs=...), "
-        "clipping (--set clip_grad=1) or --precision float32"
-    )
-
-
 def _save(job: Training, position: Position) -> None:
     """Write checkpoint and encoder from the first rank; the others wait, so that none runs ahead of it.
 
     Raises:
-        UserError: when the weights are not finite, so that a good checkpoint is never replaced by a bad one.
+        DivergedError: when the weights are not finite, so that a good checkpoint is never replaced by a bad one.
     """
     if job.fabric.is_global_zero:
         if not all(bool(torch.isfinite(p).all()) for p in job.method.parameters()):
-            raise _diverged(job.run, position.step, "the weights are not finite")
+            raise DivergedError(job.run, position.step, "the weights are not finite")
         save_checkpoint(job.run.checkpoints, position.step, job.state(position))
         encoder = job.method.encoder
         save_encoder(job.run.path, encoder, replace(encoder.info, training=job.summary(position)))
@@ -173,10 +218,13 @@ class _CheckpointClock:
         self._every = None if every == "auto" else every
         self._last = time.monotonic()
 
-    def due(self, step: int, epoch_ended: bool) -> bool:
+    def due(self, fabric: Fabric, step: int, epoch_ended: bool) -> bool:
         if self._every is not None:
             return step % self._every == 0
-        if epoch_ended and time.monotonic() - self._last >= AUTO_CHECKPOINT_SECONDS:
+        if not epoch_ended:
+            return False
+        # Clocks differ, and all processes must save together: the first one decides.
+        due = bool(fabric.broadcast(time.monotonic() - self._last >= AUTO_CHECKPOINT_SECONDS))
+        if due:
             self._last = time.monotonic()
-            return True
-        return False
+        return due

@@ -55,5 +55,9 @@ class Meter:
             "data_wait": self._waited / seconds,
         }
         self._steps, self._parts, self._images, self._waited = [], [], 0, 0.0
-        self._started = time.perf_counter()
+        self.restart_clock()
         return figures
+
+    def restart_clock(self) -> None:
+        """Leave out of the next figures the time until now, in which something else was done."""
+        self._started = time.perf_counter()

@@ -1,7 +1,7 @@
 """Pretraining, from settings to a run folder: data, encoder, objective, loop, encoder file."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -22,10 +22,12 @@ from cacr.methods import FRAMEWORKS, Framework
 from cacr.training.announce import announce
 from cacr.training.check import check_settings
 from cacr.training.checkpoints import State, load_latest
+from cacr.training.held_out import HeldOut, hold_out
 from cacr.training.job import Position, Training
 from cacr.training.launch import launch
 from cacr.training.loop import train
 from cacr.training.metrics import MetricsLog
+from cacr.training.observer import Observer
 from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import resolve, run_length
 from cacr.training.run_folder import RunFolder
@@ -33,7 +35,7 @@ from cacr.training.schedules import build_schedule
 from cacr.views import PRESETS, Views
 from cacr.views.presets import shorter_side
 
-Status = Literal["finished", "interrupted", "already finished"]
+Status = Literal["finished", "interrupted", "stopped", "already finished"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Outcome:
 
     Attributes:
         run: the run folder.
-        status: ``interrupted`` runs have a checkpoint and can be resumed.
+        status: ``interrupted`` by a signal, or ``stopped`` by the diagnostics (``on_collapse``): such runs have a
+            checkpoint and can be resumed.
         step: optimiser steps made in all.
     """
 
@@ -51,15 +54,22 @@ class Outcome:
     step: int
 
 
-def pretrain(values: Mapping[str, Any], out: Path, *, resume: bool = False) -> Outcome:
+Observe = Callable[[Training, Source, Console], Observer]
+"""Makes the observer of a run from the run itself, the images to measure on, and where to print."""
+
+
+def pretrain(
+    values: Mapping[str, Any], out: Path, *, resume: bool = False, observe: Observe | None = None
+) -> Outcome:
     """Pretrain an encoder.
 
     Args:
         values: settings by name, as in :class:`cacr.config.PretrainSettings`, with the options of the
-        objective
-            and of the view preset among them; what is not given has its default.
+            objective and of the view preset among them; what is not given has its default.
         out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
         resume: continue the run in ``out``, or start it where there is none yet.
+        observe: makes what looks at the model now and then; a function of a module, because other processes
+            call it too.
     """
     run = RunFolder(out)
     resuming = resume and run.config.exists()
@@ -71,7 +81,7 @@ def pretrain(values: Mapping[str, Any], out: Path, *, resume: bool = False) -> O
     # Wrong data is found here, once, before any process or folder exists.
     open_data(settings)
     with torch.random.fork_rng():  # a caller's own random numbers stay what they were
-        status, step = launch(_train_run, settings, run, resuming)
+        status, step = launch(_train_run, settings, run, resuming, observe)
     return Outcome(out, status, step)
 
 
@@ -109,13 +119,20 @@ def open_data(settings: PretrainSettings) -> Source:
 
 
 def _train_run(
-    fabric: Fabric, settings: PretrainSettings, run: RunFolder, resuming: bool
+    fabric: Fabric, settings: PretrainSettings, run: RunFolder, resuming: bool, observe: Observe | None
 ) -> tuple[Status, int]:
     """Everything that happens in each process; nothing is written before all of it is known to fit."""
     console = Console(quiet=not fabric.is_global_zero, highlight=False, markup=False)
-    data = _prepare_data(settings)
+    data = _prepare_data(settings, run, resuming)
     asked = settings
-    settings = resolve(asked, data.source, world_size=fabric.world_size, device=fabric.device)
+    settings = resolve(
+        asked,
+        data.source,
+        world_size=fabric.world_size,
+        device=fabric.device,
+        held_out=len(data.held_out.taken),
+        measured=len(data.held_out.source),
+    )
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
     # Weights from elsewhere are for the start only: they need not exist any more when a run is resumed.
     job = _build(fabric, settings, run, data.source, init=settings.init if state is None else None)
@@ -133,27 +150,34 @@ def _train_run(
             run.drop_metrics_after(position.step)
             run.write_settings(settings, _versions())
             log = MetricsLog(run.metrics, settings)
-        notes = [*data.notes(run), *_choices(asked, settings), *job.notes]
+        observed = observe is not None and settings.measure_every_epochs != 0
+        notes = [*data.notes(run, observed), *_choices(asked, settings), *job.notes]
         announce(console, job, data.source, notes, position)
         stack.callback(job.loader.close)
-        finished = train(job, position, console, log)
+        observer = observe(job, data.held_out.source, console) if observe and observed else None
+        status = train(job, position, console, log, observer)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
             data.record(run, later)
             console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
-    if not finished:
+    if status != "finished":
         console.print(
             f"stopped at step {position.step}; continue with: cacr pretrain --out {run.path} --resume"
         )
-    return "finished" if finished else "interrupted", position.step
+    return status, position.step
 
 
 @dataclass(frozen=True)
 class _Data:
-    """The images to train on, what was left out of them, and which an imbalance rule kept."""
+    """The images to train and to measure on, what was left out, and which an imbalance rule kept."""
 
-    source: Source
+    held_out: HeldOut
     problems: tuple[Problem, ...]
     kept: list[int] | None
+
+    @property
+    def source(self) -> Source:
+        """The images to train on."""
+        return self.held_out.training
 
     def record(self, run: RunFolder, found_later: Iterable[Problem] = ()) -> None:
         problems = [*self.problems, *found_later]
@@ -162,18 +186,21 @@ class _Data:
             write_atomically(run.unreadable, lines.encode(errors="surrogateescape"))
         if self.kept is not None:
             write_atomically(run.indices, json.dumps(self.kept).encode())
+        self.held_out.record(run)
 
-    def notes(self, run: RunFolder) -> list[str]:
+    def notes(self, run: RunFolder, observed: bool) -> list[str]:
         left_out = f"{len(self.problems)} unreadable images are left out; they are listed in {run.unreadable}"
-        return [*self.source.notes, *([left_out] if self.problems else [])]
+        notes = [*self.source.notes, *([left_out] if self.problems else [])]
+        return [*notes, self.held_out.note] if observed or self.held_out.taken else notes
 
 
-def _prepare_data(settings: PretrainSettings) -> _Data:
+def _prepare_data(settings: PretrainSettings, run: RunFolder, resuming: bool) -> _Data:
     prepared = prepare(open_data(settings), max_unreadable=settings.max_unreadable)
-    if settings.imbalance == "none":
-        return _Data(prepared.source, prepared.problems, None)
-    source, indices = imbalanced(prepared.source, settings.imbalance, settings.imbalance_seed)
-    return _Data(source, prepared.problems, indices.tolist())
+    source, kept = prepared.source, None
+    if settings.imbalance != "none":
+        source, indices = imbalanced(source, settings.imbalance, settings.imbalance_seed)
+        kept = indices.tolist()
+    return _Data(hold_out(source, settings, run, resuming=resuming), prepared.problems, kept)
 
 
 def _build(

@@ -26,7 +26,7 @@ def duration(seconds: float) -> str:
 
 
 class TrainingProgress:
-    """Shows epoch, loss, images per second and time left."""
+    """Shows epoch, loss, what the diagnostics saw last, images per second and time left."""
 
     def __init__(self, console: Console, *, epochs: int, total_steps: int, step: int, enabled: bool) -> None:
         self._console = console
@@ -35,17 +35,20 @@ class TrainingProgress:
         self._started = self._last_line = time.monotonic()
         self._bar: Progress | None = None
         self._task = TaskID(0)
+        self._seen = ""
         if enabled and console.is_terminal:
             self._bar = Progress(
                 TextColumn("epoch {task.fields[epoch]}/" + str(epochs)),
                 BarColumn(),
-                TextColumn("{task.percentage:3.0f}%  loss {task.fields[loss]}  {task.fields[rate]} images/s"),
+                TextColumn(
+                    "{task.percentage:3.0f}%  loss {task.fields[loss]}{task.fields[seen]}  {task.fields[rate]} images/s"
+                ),
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[left]} left"),
                 console=console,
             )
             self._task = self._bar.add_task(
-                "", total=total_steps, completed=step, epoch=0, loss="-", rate="-", left="?"
+                "", total=total_steps, completed=step, epoch=0, loss="-", seen="", rate="-", left="?"
             )
 
     def __enter__(self) -> Self:
@@ -60,11 +63,19 @@ class TrainingProgress:
             self._bar.stop()
 
     def update(
-        self, *, step: int, epoch: int, loss: float, images_per_second: float, epoch_ended: bool
+        self,
+        *,
+        step: int,
+        epoch: int,
+        loss: float,
+        images_per_second: float,
+        epoch_ended: bool,
+        seen: str | None = None,
     ) -> None:
-        """Show the state after ``step`` optimiser steps."""
+        """Show the state after ``step`` optimiser steps; what was ``seen`` stays until something else is."""
         if not self._enabled:
             return
+        self._seen = self._seen if seen is None else f"  {seen}"
         now = time.monotonic()
         left = duration((now - self._started) / max(1, step - self._first) * (self._total - step))
         if self._bar:
@@ -73,12 +84,13 @@ class TrainingProgress:
                 completed=step,
                 epoch=epoch,
                 loss=f"{loss:.4f}",
+                seen=self._seen,
                 rate=f"{images_per_second:,.0f}",
                 left=left,
             )
         elif step == self._total or (epoch_ended and now - self._last_line >= PLAIN_SECONDS):
             self._last_line = now
             self._console.print(
-                f"epoch {epoch}/{self._epochs}  step {step}/{self._total}  loss {loss:.4f}  "
+                f"epoch {epoch}/{self._epochs}  step {step}/{self._total}  loss {loss:.4f}{self._seen}  "
                 f"{images_per_second:,.0f} images/s  {left} left"
             )

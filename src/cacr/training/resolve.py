@@ -3,6 +3,7 @@
 The rules, and what is known about them, are in ``docs/training.md`` and ``docs/results.md``.
 """
 
+import math
 import os
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ SHORT_RUN = 4_000_000
 WARMUP = 0.05
 """Share of a cosine run in which the learning rate rises."""
 
+MEASURED_VIEWS = 5
+"""Views, at most, in which the diagnostics look at an image."""
+
+DIAGNOSTICS_SHARE = 0.03
+"""Of the time of training that diagnostics may take."""
+
 _PAPER_RATE = 0.12 / 256
 """Learning rate per image of a batch, as in the paper's small-scale experiments."""
 
@@ -37,7 +44,13 @@ _PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digit
 
 
 def resolve(
-    settings: PretrainSettings, source: Source, *, world_size: int, device: torch.device
+    settings: PretrainSettings,
+    source: Source,
+    *,
+    world_size: int,
+    device: torch.device,
+    held_out: int = 0,
+    measured: int = 0,
 ) -> PretrainSettings:
     """The same settings without ``auto``.
 
@@ -46,6 +59,8 @@ def resolve(
         source: the images to train on.
         world_size: number of processes.
         device: where this process computes.
+        held_out: images that were taken from the data and are not trained on.
+        measured: images that the diagnostics look at.
     """
     digits = settings.data == "digits"
     known: dict[str, Any] = {}
@@ -70,6 +85,8 @@ def resolve(
     choose("warmup_epochs", round(warmup, 4))
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
     choose("workers", _workers(source, world_size))
+    choose("held_out", held_out)
+    choose("measure_every_epochs", _epochs_between(measured, len(source), views))
     if batch > len(source):
         raise UserError(
             f"a batch of {batch} images needs at least so many, {source.name} has {len(source)}: "
@@ -118,6 +135,16 @@ def _batch_size(images: int, views: int) -> int:
     """The paper's 128 images, or 768 with two views of a large set: few steps an epoch teach little."""
     paper = 128 if views > 2 else min(768, max(128, images // 64))
     return max(2, min(paper, images))
+
+
+def _epochs_between(measured: int, trained: int, views: int) -> int:
+    """Epochs between diagnostics so that they take at most a small share of the time.
+
+    An image is measured in at most five views and one of evaluation, of which each needs about half the time of
+    a view in training: it is made, and passes the encoder forward only.
+    """
+    share = 0.5 * measured * (min(views, MEASURED_VIEWS) + 1) / (trained * views)
+    return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 
 def _workers(source: Source, world_size: int) -> int:

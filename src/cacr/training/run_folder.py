@@ -56,6 +56,21 @@ class RunFolder:
         """Numbers of the images that an imbalance rule kept."""
         return self.path / "indices.json"
 
+    @property
+    def held_out(self) -> Path:
+        """Numbers of the images that are measured, and of those that are not trained on."""
+        return self.path / "held_out.json"
+
+    @property
+    def diagnostics(self) -> Path:
+        """How the diagnostics are measured, and embeddings of one batch at a few epochs."""
+        return self.path / "diagnostics"
+
+    @property
+    def verdict(self) -> Path:
+        """The verdict in words, with its evidence and its history."""
+        return self.path / "verdict.json"
+
     def require_new(self) -> None:
         """Refuse a folder that holds anything."""
         if self.config.exists():
@@ -101,8 +116,8 @@ class RunFolder:
         return rows
 
     def drop_metrics_after(self, step: int) -> None:
-        """Forget what was logged after ``step``: a resumed run logs it again."""
-        kept = [row for row in self.read_metrics() if row.get("step", 0) <= step]
+        """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""
+        kept = [row for row in self.read_metrics() if 0 < step >= row["step"]]
         write_atomically(self.metrics, "".join(json.dumps(row) + "\n" for row in kept).encode())
 
     @contextlib.contextmanager

@@ -1,0 +1,128 @@
+"""The figures that describe a set of embeddings, and an encoder's features where there are labels."""
+
+import torch
+from torch import Tensor
+
+from cacr.losses.measures import (
+    alignment,
+    conditional_entropy,
+    maximum_entropy,
+    positive_weights,
+    reversed_negatives,
+    reversed_positives,
+    uniformity,
+)
+from cacr.losses.pairs import unit
+
+MINIBATCH = 128
+"""M: entropies are those of mini-batches of so many images, so that runs on different data compare."""
+
+T_POS, T_NEG = 1.0, 2.0
+"""t+ and t- of the entropies, the same in every run whatever it trains with, so that runs compare."""
+
+NEIGHBOURS, TEMPERATURE = 20, 0.07
+"""Of the online kNN: neighbours that vote, each with exp(cosine / temperature)."""
+
+
+@torch.no_grad()
+def measure_embeddings(z: Tensor, *, t_pos: float = T_POS, t_neg: float = T_NEG) -> dict[str, float]:
+    """All figures that need no labels.
+
+    With d = ||x - y||^2 between unit vectors, as in the paper: ``positive_distance`` and ``negative_distance`` are
+    means of d over pairs of views of an image and over pairs of images (in the same view), ``..._std`` their
+    standard deviations. ``entropy`` is H(X-|X) in mini-batches of :data:`MINIBATCH` images (all images where there
+    are fewer), ``max_entropy`` the largest that it could be, ln(M-1), and ``mutual_information`` what is missing;
+    ``positive_entropy`` is that of pi+, at most ln K. ``reversed_forces`` is the share of all pairs, positive and
+    negative, that weights with gradients move the wrong way.
+
+    Args:
+        z: (views, images, dim) embeddings of at least two views of at least two images, of any length.
+        t_pos: t+ of the training, for the reversed forces.
+        t_neg: t- of the training, for the reversed forces.
+    """
+    z = unit(z)
+    batches = minibatches(z)
+    entropy, most, positive, wrong = (
+        torch.stack([of(batch) for batch in batches]).mean().item()
+        for of in (
+            lambda batch: conditional_entropy(batch, T_NEG),
+            maximum_entropy,
+            lambda batch: _entropy(positive_weights(batch, T_POS)),
+            lambda batch: _reversed(batch, t_pos, t_neg),
+        )
+    )
+    near, far = _positive_distances(z), _negative_distances(z[0])
+    return {
+        "entropy": entropy,
+        "max_entropy": most,
+        "mutual_information": most - entropy,
+        "alignment": alignment(z).item(),
+        "uniformity": uniformity(z[:2]).item(),
+        "effective_rank": effective_rank(z[0]),
+        "positive_distance": near.mean().item(),
+        "positive_distance_std": near.std(unbiased=False).item(),
+        "negative_distance": far.mean().item(),
+        "negative_distance_std": far.std(unbiased=False).item(),
+        "positive_entropy": positive,
+        "reversed_forces": wrong,
+    }
+
+
+def minibatches(z: Tensor) -> list[Tensor]:
+    """(views, images, dim) in parts of :data:`MINIBATCH` images; a rest is left out, unless it is all there is."""
+    size = min(MINIBATCH, z.shape[1])
+    return [z[:, begin : begin + size] for begin in range(0, z.shape[1] - size + 1, size)]
+
+
+def effective_rank(z: Tensor) -> float:
+    """RankMe of embeddings (n, dim): exp(-sum_k p_k ln p_k), p_k the singular values over their sum.
+
+    It is 1 when all lie on one line through the origin, and at most min(n, dim).
+    """
+    values = torch.linalg.svdvals(z.double())
+    p = values / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
+    return float(torch.special.entr(p).sum().exp())
+
+
+@torch.no_grad()
+def online_knn(features: Tensor, labels: Tensor) -> float:
+    """The share of images whose class the nearest other images vote for.
+
+    Each of the :data:`NEIGHBOURS` nearest (all others where there are fewer) votes for its class with
+    exp(cosine / :data:`TEMPERATURE`).
+
+    Args:
+        features: (n, dim), of any length.
+        labels: (n,) classes from 0.
+    """
+    x = unit(features)
+    cosines = (x @ x.T).fill_diagonal_(-torch.inf)
+    near, index = cosines.topk(min(NEIGHBOURS, len(x) - 1), dim=1)
+    votes = ((near - near[:, :1]) / TEMPERATURE).exp()
+    score = votes.new_zeros(len(x), int(labels.max()) + 1).scatter_add_(1, labels[index], votes)
+    return float((score.argmax(1) == labels).double().mean())
+
+
+def _entropy(weights: Tensor) -> Tensor:
+    """The mean over queries of -sum_k w_k ln w_k."""
+    entropy: Tensor = torch.special.entr(weights).sum(-1).mean()
+    return entropy
+
+
+def _reversed(z: Tensor, t_pos: float, t_neg: float) -> Tensor:
+    """Of the K positives and M-1 negatives of each query, the share that is moved the wrong way."""
+    positives, negatives = z.shape[0] - 1, z.shape[1] - 1
+    wrong = positives * reversed_positives(z, t_pos) + negatives * reversed_negatives(z, t_neg)
+    return wrong / (positives + negatives)
+
+
+def _positive_distances(z: Tensor) -> Tensor:
+    """D of each pair of views, for each image."""
+    first, second = torch.triu_indices(len(z), len(z), 1, device=z.device)
+    return (z[first] - z[second]).square().sum(-1)
+
+
+def _negative_distances(x: Tensor) -> Tensor:
+    """D of each pair of images, from unit vectors (n, dim)."""
+    first, second = torch.triu_indices(len(x), len(x), 1, device=x.device)
+    return (2 - 2 * x @ x.T).clamp_min(0)[first, second]

@@ -1,0 +1,163 @@
+"""The observer of a run: measures the model on held-out images, judges, and keeps what it saw."""
+
+import json
+from collections.abc import Mapping
+
+import torch
+from rich.console import Console
+
+from cacr.data import Source
+from cacr.diagnostics.embedding import HeldOutImages
+from cacr.diagnostics.measures import (
+    MINIBATCH,
+    NEIGHBOURS,
+    T_NEG,
+    T_POS,
+    TEMPERATURE,
+    measure_embeddings,
+    online_knn,
+)
+from cacr.diagnostics.snapshots import (
+    Snapshot,
+    drop_snapshots_after,
+    is_due,
+    read_snapshots,
+    write_pictures,
+    write_snapshot,
+)
+from cacr.diagnostics.verdict import STOPPING, Verdict, diverging, judge
+from cacr.diagnostics.verdict_file import read_history, write_verdict
+from cacr.files import write_atomically
+from cacr.losses.pairs import queued, unit
+from cacr.methods import Framework
+from cacr.training.job import Training
+from cacr.training.observer import Seen
+
+
+def observe(job: Training, source: Source, console: Console) -> "RunObserver":
+    """The observer of a run (see :class:`cacr.training.observer.Observer`)."""
+    return RunObserver(job, source, console)
+
+
+class RunObserver:
+    """Measures, judges, and writes verdict and snapshots into the run folder.
+
+    Every process embeds its share of the images. The first one measures and decides; the others learn whether to
+    stop.
+
+    Args:
+        job: the run.
+        source: images to measure on.
+        console: where a change of the verdict is told.
+    """
+
+    def __init__(self, job: Training, source: Source, console: Console) -> None:
+        self._job, self._console = job, console
+        self._images = HeldOutImages(job, source)
+        objective = job.method.objective
+        assert isinstance(job.settings.batch_size, int) and isinstance(job.settings.views, int)
+        self._trivial_loss = trivial_loss(
+            job.method, images=job.settings.batch_size, views=job.settings.views
+        )
+        self._t_pos = float(getattr(objective, "t_pos", T_POS))
+        self._t_neg = float(getattr(objective, "t_neg", T_NEG))
+        self._told: str = "healthy"
+        self._epochs_kept: list[float] = []
+        if job.fabric.is_global_zero:
+            rows = job.run.read_metrics()
+            step = rows[-1]["step"] if rows else -1
+            drop_snapshots_after(job.run, step)
+            earlier = [past["verdict"] for past in read_history(job.run) if past["step"] <= step]
+            self._told = earlier[-1] if earlier else "healthy"
+            self._epochs_kept = [snapshot.epoch for snapshot in read_snapshots(job.run)]
+            write_pictures(job.run, self._images)
+            self._record(len(source))
+
+    def _record(self, images: int) -> None:
+        """Say in the run folder how everything is measured; which images, is in ``held_out.json``."""
+        how = {
+            "images": images,
+            "views": len(self._images.views.augmentations) - 1,
+            "every_epochs": self._job.settings.measure_every_epochs,
+            "entropies": {"minibatch": MINIBATCH, "t_pos": T_POS, "t_neg": T_NEG},
+            "reversed_forces": {"t_pos": self._t_pos, "t_neg": self._t_neg},
+            "knn": {"k": NEIGHBOURS, "temperature": TEMPERATURE, "neighbours": "the other measured images"},
+        }
+        write_atomically(self._job.run.diagnostics / "how.json", json.dumps(how, indent=1).encode())
+
+    def due(self, epoch: int) -> bool:
+        """Whether to look after ``epoch`` epochs."""
+        every = self._job.settings.measure_every_epochs
+        assert isinstance(every, int)
+        return epoch % every == 0
+
+    def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
+        """Measure and judge (see :class:`cacr.training.observer.Observer`)."""
+        z, features, labels = self._images.embed()
+        seen = Seen({}, "", False)
+        if self._job.fabric.is_global_zero:
+            measured = measure_embeddings(z, t_pos=self._t_pos, t_neg=self._t_neg)
+            if labels is not None:
+                measured["knn"] = online_knn(features, labels)
+            self._keep(Snapshot(step, epoch, unit(z)))
+            rows = [*self._job.run.read_metrics(), {"step": step, "epoch": epoch, **figures, **measured}]
+            verdict = judge(rows, trivial_loss=self._trivial_loss)
+            stop = verdict is not None and self._tell(verdict)
+            seen = Seen(measured, _short(measured), stop)
+        return seen._replace(stop=bool(self._job.fabric.broadcast(seen.stop)))
+
+    def diverged(self, step: int, epoch: float, what: str) -> None:
+        """Learn that the run ends here (see :class:`cacr.training.observer.Observer`)."""
+        if self._job.fabric.is_global_zero:
+            name, evidence, advice = diverging([what])
+            write_verdict(self._job.run, Verdict(name, evidence, advice, step, epoch))
+
+    def _tell(self, verdict: Verdict) -> bool:
+        """Store a verdict, print it when it is another than before, and say whether the run is to stop."""
+        write_verdict(self._job.run, verdict)
+        stop = verdict.verdict in STOPPING and self._job.settings.on_collapse == "stop"
+        if verdict.verdict != self._told:
+            self._console.print(in_words(verdict))
+            if verdict.verdict in STOPPING and not stop:
+                self._console.print("  (--on-collapse stop would end such a run here)")
+            self._told = verdict.verdict
+        return stop
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        epochs = self._job.settings.epochs
+        assert isinstance(epochs, int)
+        if is_due(snapshot.epoch, epochs, self._epochs_kept):
+            write_snapshot(self._job.run, snapshot)
+            self._epochs_kept.append(snapshot.epoch)
+
+
+@torch.no_grad()
+def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
+    """The loss of an encoder that maps all images to one point, where the objective is made of pairs.
+
+    Args:
+        method: gives the objective and the number of negatives.
+        images: of a global batch.
+        views: of an image.
+    """
+    point = torch.ones(views, 2, 1)  # the second image is one negative, and the queue all others
+    queue = torch.ones(max(1, method.negatives(images, views).number - 1), 1)
+    try:
+        return float(method.objective.of(queued(point, point, queue))["loss"])
+    except (TypeError, ValueError):  # not made of pairs, or not of these
+        return None
+
+
+def in_words(verdict: Verdict) -> str:
+    """A verdict as lines to print."""
+    lines = [
+        f"verdict at epoch {verdict.epoch:g}: {verdict.verdict}",
+        *(f"  {text}" for text in verdict.evidence),
+    ]
+    return "\n".join(lines + [f"  try: {text}" for text in verdict.advice])
+
+
+def _short(measured: Mapping[str, float]) -> str:
+    """The figures that fit into a progress bar."""
+    knn = f"  kNN {100 * measured['knn']:.1f} %" if "knn" in measured else ""
+    return f"rank {measured['effective_rank']:.0f}{knn}"
