@@ -101,7 +101,7 @@ class RunObserver:
                 measured["knn"] = online_knn(features, labels)
             self._keep(Snapshot(step, epoch, unit(z)))
             rows = [*self._job.run.read_metrics(), {"step": step, "epoch": epoch, **figures, **measured}]
-            verdict = judge(rows, trivial_loss=self._trivial_loss)
+            verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)
             stop = verdict is not None and self._tell(verdict)
             seen = Seen(measured, _short(measured), stop)
         return seen._replace(stop=bool(self._job.fabric.broadcast(seen.stop)))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, pstdev
 from typing import Any, Literal
 
 Name = Literal[
@@ -24,14 +25,14 @@ EARLY = 30
 POINT = 0.02
 """Collapsed to a point: the mean ||x - y||^2 of two images is below this; 2 where they are spread evenly."""
 
-LEAST_RANK = 3.0
-"""Dimensional collapse: the effective rank is below this, although the images are apart."""
+FEW_DIMENSIONS = 4.0
+"""Dimensional collapse: the effective rank is below this (or half of what it could be, if that is less)."""
 
-NO_NEARER = 0.9
-"""Not learning: views of one image are not nearer to one another than this share of the distance of two images."""
+NO_NEARER = 0.8
+"""Not learning: views of one image are farther apart than this share of the distance of two images."""
 
-NO_CHANGE = 0.02
-"""Not learning: since before the first step neither that share nor the distance of two images changed by more."""
+NO_CHANGE = 0.05
+"""Not learning either: neither that share nor that distance changed by more, nor the loss by more than its noise."""
 
 STARVED = 0.3
 """Starved: a larger share of the time is spent in wait for data."""
@@ -56,7 +57,7 @@ class Verdict:
     epoch: float
 
 
-def judge(rows: Sequence[Row], *, trivial_loss: float | None = None) -> Verdict | None:
+def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = None) -> Verdict | None:
     """Judge a run by its figures.
 
     An alarm is raised when the last two measurements agree, or the only one there is; that before the first step
@@ -64,22 +65,22 @@ def judge(rows: Sequence[Row], *, trivial_loss: float | None = None) -> Verdict 
 
     Args:
         rows: lines of ``metrics.jsonl``, the last one with measures.
+        full_rank: the largest effective rank that there could be: images that are measured, or dimensions.
         trivial_loss: the loss of an encoder that maps all images to one point, where it is known.
 
     Returns:
         None where it is too early to say anything.
     """
     measured = [row for row in rows if "effective_rank" in row]
-    start, now = measured[0], measured[-1]
     trained = [row for row in measured if row["step"] >= EARLY]
     if not trained:
         return None
-    recent = trained[-2:]
+    now, recent = trained[-1], trained[-2:]
     found = (
         _diverging(rows)
         or _point(recent)
-        or _few_dimensions(recent)
-        or _not_learning(recent, start if start["step"] == 0 else None, rows, trivial_loss)
+        or _few_dimensions(recent, full_rank)
+        or _not_learning(trained, [row["loss"] for row in rows if "loss" in row], trivial_loss)
         or _starved(rows, measured)
         or _healthy(now)
     )
@@ -100,7 +101,7 @@ def _diverging(rows: Sequence[Row]) -> Found | None:
     if len(losses) < 3:
         return None
     tenth = max(1, len(losses) // 10)
-    first, last = (sum(part) / len(part) for part in (losses[:tenth], losses[-tenth:]))
+    first, last = fmean(losses[:tenth]), fmean(losses[-tenth:])
     best = min(losses)
     if last > first + 2 * max(1.0, abs(first), first - best):
         return diverging(
@@ -142,8 +143,8 @@ def _point(recent: Sequence[Row]) -> Found | None:
     )
 
 
-def _few_dimensions(recent: Sequence[Row]) -> Found | None:
-    if not all(row["effective_rank"] < LEAST_RANK for row in recent):
+def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
+    if not all(row["effective_rank"] < min(FEW_DIMENSIONS, full_rank / 2) for row in recent):
         return None
     now = recent[-1]
     return (
@@ -161,29 +162,22 @@ def _few_dimensions(recent: Sequence[Row]) -> Found | None:
 
 
 def _not_learning(
-    recent: Sequence[Row], start: Row | None, rows: Sequence[Row], trivial_loss: float | None
+    trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
 ) -> Found | None:
-    now = recent[-1]
-    evidence = []
-    if all(_nearness(row) > NO_NEARER for row in recent):
-        evidence.append(
-            f"two views of one image are {_nearness(now):.0%} as far apart as two images: "
-            "the encoder does not recognise an image"
-        )
-    elif start is not None and all(_unchanged(row, start) for row in recent):
-        evidence.append(
-            f"two views of one image are {_nearness(now):.0%} as far apart as two images, "
-            f"as before the first step ({_nearness(start):.0%})"
-        )
-    if not evidence:
+    now = trained[-1]
+    evidence = f"two views of one image are {_nearness(now):.0%} as far apart as two images"
+    if all(_nearness(row) > NO_NEARER for row in trained[-2:]):
+        evidence += ": the encoder hardly recognises an image"
+    elif len(trained) > 2 and _unchanged(trained[0], now) and _within_noise(losses):
+        evidence += f", as at step {trained[0]['step']}"
+    else:
         return None
-    losses = [row["loss"] for row in rows if "loss" in row]
-    evidence.append(f"the loss went from {losses[0]:.4g} to {losses[-1]:.4g}")
+    loss = f"the loss went from {losses[0]:.4g} to {losses[-1]:.4g}"
     if trivial_loss is not None:
-        evidence[-1] += f"; an encoder for which all images are alike has {trivial_loss:.4g}"
+        loss += f"; an encoder for which all images are alike has {trivial_loss:.4g}"
     return (
         "not learning",
-        evidence,
+        [evidence, loss],
         [
             "another --lr: ten times larger, then ten times smaller",
             "look at what the encoder sees (`cacr views`): views that share nothing cannot be matched",
@@ -197,21 +191,26 @@ def _nearness(row: Row) -> float:
     return float(row["positive_distance"] / max(row["negative_distance"], 1e-12))
 
 
-def _unchanged(row: Row, start: Row) -> bool:
-    def moved(now: float, then: float) -> float:
-        return abs(now - then) / max(abs(then), 1e-12)
+def _unchanged(first: Row, now: Row) -> bool:
+    """Whether the two distances that describe an embedding are what they were."""
+    pairs = ((_nearness(row), row["negative_distance"]) for row in (first, now))
+    return all(abs(b - a) <= NO_CHANGE * abs(a) for a, b in zip(*pairs, strict=True))
 
-    return (
-        moved(_nearness(row), _nearness(start)) < NO_CHANGE
-        and moved(row["negative_distance"], start["negative_distance"]) < NO_CHANGE
-    )
+
+def _within_noise(losses: Sequence[float]) -> bool:
+    """Whether the last losses differ from the first by less than these differ among themselves."""
+    tenth = len(losses) // 10
+    if tenth < 2:
+        return False
+    first, last = losses[:tenth], losses[-tenth:]
+    return abs(fmean(last) - fmean(first)) < pstdev(first)
 
 
 def _starved(rows: Sequence[Row], measured: Sequence[Row]) -> Found | None:
     since = measured[-2]["step"] if len(measured) > 1 else 0
     waits = [row["data_wait"] for row in rows if row["step"] > since and "data_wait" in row]
     waits = waits[1:] if len(waits) > 1 else waits  # workers start at the beginning of an epoch
-    if not waits or (share := sum(waits) / len(waits)) < STARVED:
+    if not waits or (share := fmean(waits)) < STARVED:
         return None
     return (
         "starved by the loader",

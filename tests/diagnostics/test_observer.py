@@ -1,0 +1,126 @@
+"""What an observed run leaves in its folder, and when it is stopped."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from cacr import cli
+from cacr.api import pretrain
+from cacr.diagnostics.embedding import at_rest
+from cacr.diagnostics.snapshots import is_due, read_pictures, read_snapshots
+from cacr.training import RunFolder
+from tests.conftest import TINY
+
+FIGURES = {
+    "entropy",
+    "max_entropy",
+    "mutual_information",
+    "alignment",
+    "uniformity",
+    "effective_rank",
+    "positive_distance",
+    "positive_distance_std",
+    "negative_distance",
+    "negative_distance_std",
+    "positive_entropy",
+    "reversed_forces",
+}
+
+
+@pytest.fixture(scope="module")
+def observed(classes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 45 steps on 40 images, measured on the 20 of the test part every third epoch."""
+    out = tmp_path_factory.mktemp("observed") / "run"
+    settings = {**TINY, "epochs": 9, "measure_every_epochs": 3, "log_every_steps": 2}
+    pretrain(data=classes, out=out, **settings)
+    return out
+
+
+def test_measures_are_logged_with_the_training(observed: Path) -> None:
+    rows = RunFolder(observed).read_metrics()
+    measured = [row for row in rows if "effective_rank" in row]
+    assert [row["step"] for row in measured] == [0, 15, 30, 45]
+    assert [row["epoch"] for row in measured] == [0, 3, 6, 9]
+    for row in measured:
+        assert row.keys() >= FIGURES | {"knn"}
+    assert all("loss" in row for row in measured[1:])
+    assert not any("knn" in row for row in rows if row not in measured)
+
+
+def test_a_verdict_is_stored_with_its_history(observed: Path) -> None:
+    verdict = json.loads((observed / "verdict.json").read_text())
+    assert verdict.keys() == {"verdict", "evidence", "advice", "step", "epoch", "history"}
+    assert verdict["step"] == 45 and verdict["epoch"] == 9
+    assert [past["step"] for past in verdict["history"]] == [30, 45]  # nothing is said about fewer steps
+    assert verdict["history"][-1]["verdict"] == verdict["verdict"] == "healthy"
+    assert verdict["evidence"]
+
+
+def test_which_images_and_how_is_stored(observed: Path) -> None:
+    assert json.loads((observed / "held_out.json").read_text())["from"] == "test"
+    how = json.loads((observed / "diagnostics" / "how.json").read_text())
+    assert how["images"] == 20 and how["views"] == 3 and how["every_epochs"] == 3
+    assert how["entropies"] == {"minibatch": 128, "t_pos": 1.0, "t_neg": 2.0}
+
+
+def test_one_batch_is_kept_at_a_few_epochs(observed: Path) -> None:
+    run = RunFolder(observed)
+    snapshots = read_snapshots(run)
+    assert [(s.step, s.epoch) for s in snapshots] == [(0, 0), (15, 3), (45, 9)]
+    for snapshot in snapshots:
+        assert snapshot.z.shape == (3, 20, 128)
+        torch.testing.assert_close(snapshot.z.norm(dim=-1), torch.ones(3, 20), atol=1e-2, rtol=0)
+    far = (snapshots[-1].z[0, :, None] - snapshots[-1].z[0]).square().sum(-1)
+    last = run.read_metrics()[-1]
+    assert far.sum() / (20 * 19) == pytest.approx(last["negative_distance"], rel=0.01)
+    pictures = read_pictures(run)
+    assert pictures.first.shape == (20, 3, 32, 32) and pictures.queries.shape == (3, 8, 3, 32, 32)
+    assert torch.equal(pictures.queries[0], pictures.first[:8])
+    assert pictures.first.float().std() > 20
+
+
+def test_a_few_epochs_of_a_long_run_are_kept() -> None:
+    kept: list[float] = []
+    for epoch in range(201):
+        if is_due(epoch, 200, kept):
+            kept.append(epoch)
+    assert kept == [0, 2, 20, 60, 200]
+
+
+def test_at_rest_gives_every_part_its_mode_back() -> None:
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Dropout())
+    model[1].eval()
+    with at_rest(model):
+        assert not model.training and not model[0].training
+    assert model.training and model[0].training and not model[1].training
+
+
+@pytest.mark.parametrize(("choice", "code", "steps"), [("stop", 2, 35), ("warn", 0, 60)])
+def test_a_collapse_is_told_and_can_stop_the_run(
+    choice: str,
+    code: int,
+    steps: int,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without repulsion everything becomes one point; the second measurement that shows it is at step 35 or so."""
+    out = tmp_path / "run"
+    settings = {**TINY, "repulsion": 0, "lr": 1.0, "epochs": 15, "measure_every_epochs": 1, "seed": 1}
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    monkeypatch.setattr(
+        "sys.argv", ["cacr", "pretrain", str(photos), "--out", str(out), "--on-collapse", choice, *flags]
+    )
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    text = " ".join(capsys.readouterr().out.split())
+    assert (caught.value.code or 0) == code
+    assert "collapsed to a point" in text and "try:" in text
+    assert text.count("verdict at epoch") == 1  # told once, not at every measurement
+    verdict = json.loads((out / "verdict.json").read_text())
+    assert verdict["verdict"] == "collapsed to a point"
+    assert (verdict["step"] < steps) if choice == "stop" else (verdict["step"] == steps)
+    assert ("--resume" in text) is (choice == "stop")

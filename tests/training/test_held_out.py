@@ -1,0 +1,98 @@
+"""Which images a run is measured on, and that they are not trained on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cacr.config import PretrainSettings
+from cacr.data import ArraySource, open_source
+from cacr.errors import UserError
+from cacr.training.held_out import hold_out
+from cacr.training.pretrain import pretrain
+from cacr.training.resolve import resolve
+from cacr.training.run_folder import RunFolder
+from tests.conftest import TINY, save_images
+
+
+def _images(count: int) -> ArraySource:
+    pixels = torch.arange(count).view(-1, 1, 1, 1).expand(-1, 3, 8, 8) % 256
+    return ArraySource("numbers", pixels.to(torch.uint8), labels=np.arange(count))
+
+
+def _settings(data: str = "numbers.npz", **values: object) -> PretrainSettings:
+    return PretrainSettings(data=data, **values)  # type: ignore[arg-type]
+
+
+def test_a_twentieth_is_held_out_by_the_seed(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    parts = [hold_out(_images(4000), _settings(seed=seed), run, resuming=False) for seed in (0, 0, 1)]
+    for part in parts:
+        assert part.origin == "split" and len(part.source) == 200 and len(part.training) == 3800
+        assert part.source.labels is not None and part.training.labels is not None
+        assert sorted([*part.source.labels, *part.training.labels]) == list(range(4000))
+        assert part.source.labels.tolist() == part.indices == part.taken
+    assert parts[0].indices == parts[1].indices != parts[2].indices
+    assert "200 images" in parts[0].note and "not trained on" in parts[0].note
+
+
+def test_at_most_2048_are_measured(tmp_path: Path) -> None:
+    large = hold_out(_images(100_000), _settings(), RunFolder(tmp_path), resuming=False)
+    assert len(large.source) == 2048 and len(large.training) == 100_000 - 2048
+    asked = hold_out(_images(8000), _settings(held_out=3000), RunFolder(tmp_path), resuming=False)
+    assert len(asked.training) == 5000 and len(asked.source) == 256
+    assert set(asked.indices) < set(asked.taken)
+
+
+def test_of_few_images_none_is_taken_away(tmp_path: Path) -> None:
+    small = hold_out(_images(1200), _settings(), RunFolder(tmp_path), resuming=False)
+    assert small.origin == "training" and len(small.training) == 1200 and len(small.source) == 256
+    assert "training images" in small.note
+    with pytest.raises(UserError, match="leaves nothing to train on"):
+        hold_out(_images(20), _settings(held_out=19), RunFolder(tmp_path), resuming=False)
+
+
+def test_a_test_part_is_measured_and_all_else_is_trained_on(classes: Path, tmp_path: Path) -> None:
+    source = open_source(str(classes))
+    part = hold_out(source, _settings(str(classes)), RunFolder(tmp_path), resuming=False)
+    assert part.origin == "test" and len(part.source) == 20 and len(part.training) == 40
+    again = hold_out(source, _settings(str(classes), held_out=5), RunFolder(tmp_path), resuming=False)
+    assert again.origin == "split" and len(again.training) == 35
+
+
+def test_a_resumed_run_keeps_its_division(tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "run"
+    save_images(data, 24)
+    values = {"data": str(data), **TINY, "held_out": 6, "max_steps": 1, "epochs": 3}
+    pretrain(values, out)
+    stored = json.loads((out / "held_out.json").read_text())
+    assert len(stored["images"]) == 6 and stored["from"] == "split"
+    outcome = pretrain({"max_steps": 2}, out, resume=True)
+    assert outcome.step == 2 and json.loads((out / "held_out.json").read_text()) == stored
+    assert json.loads((out / "encoder.json").read_text())["training"]["images"] == 18
+    (out / "held_out.json").write_text(json.dumps({**stored, "not_trained_on": [1, 99]}))
+    with pytest.raises(UserError, match="names images that"):
+        pretrain({"max_steps": 3}, out, resume=True)
+
+
+def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same(tmp_path: Path) -> None:
+    first = hold_out(_images(4000), _settings(), RunFolder(tmp_path), resuming=False)
+    device = torch.device("cpu")
+    resolved = resolve(
+        _settings(), first.training, world_size=1, device=device, held_out=len(first.taken), measured=200
+    )
+    again = hold_out(_images(4000), resolved, RunFolder(tmp_path), resuming=False)
+    assert again.taken == first.taken and again.indices == first.indices
+
+
+@pytest.mark.parametrize(("trained", "measured", "views", "every"), [(50_000, 1562, 5, 1), (2200, 256, 5, 3)])
+def test_diagnostics_are_as_rare_as_they_are_costly(
+    trained: int, measured: int, views: int, every: int
+) -> None:
+    settings = resolve(
+        _settings(views=views), _images(trained), world_size=1, device=torch.device("cpu"), measured=measured
+    )
+    assert settings.measure_every_epochs == every
+    assert 0.5 * measured * 6 / (trained * views * every) <= 0.03
