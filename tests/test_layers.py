@@ -13,7 +13,7 @@ GROUPS = [
     {"methods"},
     {"training"},
     {"diagnostics", "evaluation"},
-    {"reporting", "reproduce"},
+    {"exporting", "reporting", "reproduce"},
     {"api", "bar", "bench", "demo", "doctor", "listing", "sheet"},
     {"commands"},
     {"cli", "__main__"},

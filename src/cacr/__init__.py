@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import embed, evaluate, pretrain, search
+    from cacr.api import embed, evaluate, export, pretrain, search
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
-__all__ = ["CACRLoss", "embed", "evaluate", "load_encoder", "pretrain", "search"]
+__all__ = ["CACRLoss", "embed", "evaluate", "export", "load_encoder", "pretrain", "search"]
 
 _HOME = {
     "CACRLoss": "cacr.losses",
     "embed": "cacr.api",
     "evaluate": "cacr.api",
+    "export": "cacr.api",
     "load_encoder": "cacr.encoders",
     "pretrain": "cacr.api",
     "search": "cacr.api",

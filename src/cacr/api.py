@@ -5,9 +5,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cacr.bar import bar
+from cacr.bar import bar, working
 from cacr.diagnostics.observer import observe
 from cacr.evaluation import Embedded, Found, Result, embed_source, evaluate_run, search_source
+from cacr.exporting import Exported, export_run
 from cacr.files import require_new_file
 from cacr.reporting import PICTURES, write_neighbours, write_report
 from cacr.training import Outcome, is_first_process
@@ -107,3 +108,15 @@ def search(
     if out is not None:
         write_neighbours(Path(out), found)
     return found
+
+
+def export(*, run: AnyPath, to: str, out: AnyPath) -> Exported:
+    """Write the encoder of a run for other software, checked against the original, with a model card.
+
+    Args:
+        run: a run folder, or a ``.safetensors`` file of an encoder.
+        to: ``timm``, ``torch`` or ``onnx``.
+        out: the file, which must not exist yet; its ``.json`` and ``.md`` are written beside it.
+    """
+    with working("exporting, and comparing with the original"):
+        return export_run(Path(run), to, Path(out))

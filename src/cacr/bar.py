@@ -17,3 +17,14 @@ def bar(label: str) -> Iterator[Callable[[int, int], None]]:
     ) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """Show that the block is at work when how far it has come cannot be known. Nothing without a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(label):
+        yield

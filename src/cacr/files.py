@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cacr.config import FORMAT
@@ -37,6 +37,26 @@ def write_atomically(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):  # the write's own error is the one to tell
             temporary.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A temporary name beside a file, for writers that want a path: it gets its own name when the block ends well.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    # However long the name is, this one is short; the suffix stays because writers go by it.
+    temporary = path.with_name(f".cacr-{os.getpid()}.tmp{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):  # the write's own error is the one to tell
+            temporary.unlink(missing_ok=True)
 
 
 def require_writable(folder: Path) -> None:

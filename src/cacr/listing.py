@@ -9,6 +9,7 @@ from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
 from cacr.evaluation import BASELINES, PROTOCOLS
+from cacr.exporting import FORMATS
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
 from cacr.registry import Registry
@@ -26,6 +27,7 @@ def listing() -> list[Table]:
         _presets(),
         _protocols(),
         _table("baselines of cacr evaluate (--set baselines=[...])", BASELINES),
+        _table("export formats (cacr export --to)", FORMATS),
         _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
         _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
         _table("benchmarks (cacr bench)", benchmark_summaries()),

@@ -107,3 +107,24 @@ def search(
     show(f"nearest of {found.searched:,} images" + (f"; picture: {out}" if out else ""))
     if found.unreadable:
         show(f"note: {found.unreadable:,} unreadable images are left out; `cacr doctor {data}` names them")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="timm, torch or onnx; see `cacr list`.")],
+    out: Annotated[Path, typer.Option(help="File to write: .safetensors, or .onnx.")],
+) -> None:
+    """Write the encoder for other software, with a model card.
+
+    The file is loaded again, as that software does it, and must give the same features.
+
+    cacr export runs/photos --to timm --out photos.safetensors
+    """
+    from cacr.api import export as write
+
+    done = write(run=run, to=to, out=out)
+    show(f"encoder: {done.file}\ndescription: {done.info}\nmodel card: {done.card}")
+    show(f"largest difference of a feature: {done.difference:.1e} of the largest feature")
+    if not done.finished:
+        show("note: the run has not come to its end; this is the encoder of its last checkpoint")
+    show(f"\n{done.code}")

@@ -1,6 +1,7 @@
 """Encoders: images (n, 3, s, s) to features (n, feature_dim), their heads, and their files."""
 
 from cacr.encoders import resnet, small_alexnet  # noqa: F401  (they register themselves)
+from cacr.encoders.as_timm import timm_arguments
 from cacr.encoders.batch_norm import held_statistics, normalise_per_view
 from cacr.encoders.build import build_encoder, require_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
@@ -23,4 +24,5 @@ __all__ = [
     "normalise_per_view",
     "require_encoder",
     "save_encoder",
+    "timm_arguments",
 ]

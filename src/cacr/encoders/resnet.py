@@ -8,6 +8,9 @@ from cacr.encoders.timm_models import create
 LARGEST_SMALL = 64
 """Side in pixels up to which an image is too small for the ordinary stem, which divides it by four."""
 
+RESNETS = ("resnet18", "resnet50")
+"""Encoders of this file: timm's own for larger images."""
+
 
 @ENCODERS.register("resnet18")
 def resnet18(*, image_size: int, pretrained: bool = False) -> nn.Module:

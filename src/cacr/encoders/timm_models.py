@@ -14,7 +14,7 @@ def create(name: str, *, pretrained: bool = False, **options: Any) -> nn.Module:
     Args:
         name: A name that timm knows, with or without the tag of pretrained weights.
         pretrained: Load timm's weights, from the network unless they are cached.
-        options: Further arguments of the model; those that are None are left out.
+        options: Further arguments of the model.
     """
     import timm
 
@@ -53,12 +53,16 @@ def timm_backbone(name: str, *, image_size: int, pretrained: bool = False) -> nn
         image_size: Side of the images in pixels.
         pretrained: Load timm's weights.
     """
+    try:
+        return create(name, pretrained=pretrained, **size_options(name, image_size))
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{name} cannot be built for images of {image_size} pixels: {error}") from error
+
+
+def size_options(name: str, image_size: int) -> dict[str, int]:
+    """The arguments by which a timm model is built for images of a given size."""
     import timm
 
     # Only models with position embeddings are built for one size; convolutional ones refuse the argument.
     described = timm.get_pretrained_cfg(name, allow_unregistered=True)
-    fixed = described is not None and described.fixed_input_size
-    try:
-        return create(name, pretrained=pretrained, img_size=image_size if fixed else None)
-    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{name} cannot be built for images of {image_size} pixels: {error}") from error
+    return {"img_size": image_size} if described is not None and described.fixed_input_size else {}

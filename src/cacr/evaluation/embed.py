@@ -1,6 +1,5 @@
 """``cacr embed``: features of a whole source as a file."""
 
-import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from cacr.encoders import Encoder, load_encoder
 from cacr.errors import MissingExtraError, UserError
 from cacr.evaluation.features import MAX_UNREADABLE, Features, Progress, encode
 from cacr.evaluation.machine import Machine, choose_machine
-from cacr.files import require_new_file, storable
+from cacr.files import appearing, require_new_file, storable
 
 
 @dataclass(frozen=True)
@@ -97,16 +96,8 @@ def embed(
         columns["label"] = source.labels[index]
     write = _write_npz if out.suffix == ".npz" else _write_parquet
     class_names = None if source.class_names is None else [storable(name) for name in source.class_names]
-    temporary = out.with_name(f".cacr-{os.getpid()}.tmp{out.suffix}")  # however long the name of ``out`` is
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    with appearing(out) as temporary:
         write(temporary, columns, features.values.numpy(), class_names)
-        temporary.replace(out)
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):  # the write's own error is the one to tell
-            temporary.unlink(missing_ok=True)
     return features
 
 

@@ -1,0 +1,7 @@
+"""Encoders for other software: files that it loads, checked against the original, with a model card."""
+
+from cacr.exporting import onnx_file, timm_file, torch_file  # noqa: F401  (they register themselves)
+from cacr.exporting.export import Exported, export_run
+from cacr.exporting.format import FORMATS, Format
+
+__all__ = ["FORMATS", "Exported", "Format", "export_run"]

@@ -1,0 +1,147 @@
+"""The model card: what an encoder is, what it learned from, what is known about it and what is not."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cacr
+from cacr.config import PretrainSettings
+from cacr.encoders import Encoder, EncoderInfo
+from cacr.evaluation import Result
+from cacr.files import printable
+
+_LIBRARIES = {"timm": "timm", "torch": "pytorch", "onnx": "onnx"}
+_ABOUT_MACHINES = ("data_root", "download", "accelerator", "devices", "nodes", "workers")
+
+
+def model_card(
+    encoder: Encoder,
+    results: Sequence[Result],
+    settings: PretrainSettings | None,
+    *,
+    title: str,
+    to: str,
+    code: str,
+) -> str:
+    """The card as Markdown, with the header that model hubs read.
+
+    Paths are shortened to names, because cards are published.
+
+    Args:
+        encoder: What is described.
+        results: What was measured on it.
+        settings: Of its training; None if they are not known.
+        title: Name of the model.
+        to: Format of the file.
+        code: The lines of Python that load it.
+    """
+    info = encoder.info
+    parameters = sum(parameter.numel() for parameter in encoder.backbone.parameters())
+    parts = [
+        "---\n"
+        "license: unknown  # choose one before you publish\n"
+        f"library_name: {_LIBRARIES.get(to, to)}\n"
+        "tags: [image-feature-extraction, self-supervised, contrastive, cacr]\n"
+        "---",
+        f"# {_plain(title)}",
+        f"An image encoder: `{info.encoder}`{_width(info)}, {parameters / 1e6:.2f} M parameters, "
+        f"{info.feature_dim} features an image. It was trained without labels by cacr {cacr.__version__}.",
+        f"## Loading it\n```python\n{code}\n```",
+        f"It takes images prepared like this:\n```python\n{preparation(info)}\n```",
+        f"## Training\n{_training(info, settings)}",
+        f"## Evaluation\n{_evaluation(results)}",
+        "## Limits\n"
+        "The features are those of the images above and of the views made of them: what the views hide (see the "
+        "preset) the encoder was taught to ignore, and what the images do not show it has never seen. It has not "
+        "been examined for bias towards groups of people. No number above says how it does on other data.",
+        "## Licence\n"
+        "To be filled in by whoever publishes the weights. It depends on the terms of the training images, which "
+        "cacr does not know.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def preparation(info: EncoderInfo) -> str:
+    """The encoder's preprocessing as lines of torchvision."""
+    mean, std = (tuple(values) for values in (info.mean, info.std))
+    return (
+        "from torchvision import transforms\n\n"
+        "prepare = transforms.Compose([\n"
+        f"    transforms.Resize({info.resize or info.image_size}),  # the shorter side, bilinear, of a PIL image\n"
+        f"    transforms.CenterCrop({info.image_size}),\n"
+        "    transforms.ToTensor(),\n"
+        f"    transforms.Normalize({mean}, {std}),\n"
+        "])"
+    )
+
+
+def _width(info: EncoderInfo) -> str:
+    return "" if info.width == 1 else f" of width {info.width:g}"
+
+
+def _training(info: EncoderInfo, settings: PretrainSettings | None) -> str:
+    if not info.training:
+        return "Nothing is known about its training."
+    facts = {**info.training, "preset": info.preset}
+    text = _table(("", ""), ((name.replace("_", " "), _value(value)) for name, value in facts.items()))
+    if facts.get("finished") is False:
+        text += "\n\nThe run was not finished when this file was written."
+    if settings is not None:
+        others = {
+            name: value
+            for name, value in settings.model_dump(mode="json").items()
+            if name not in facts
+            and name not in _ABOUT_MACHINES
+            and not name.startswith(("log_", "checkpoint_"))
+        }
+        for name in ("data", "init"):
+            if others.get(name) is not None:
+                others[name] = Path(others[name]).name
+        text += "\n\nAll other settings: " + ", ".join(f"{n} = {_value(v)}" for n, v in others.items()) + "."
+    return text
+
+
+def _evaluation(results: Sequence[Result]) -> str:
+    if not results:
+        return "Not evaluated."
+    rows = (
+        (
+            result.protocol,
+            "this encoder" if result.subject == "encoder" else result.subject,
+            "all" if result.labels_per_class is None else f"{result.labels_per_class} a class",
+            measure,
+            text,
+            _without_path(result.split, result),
+            _value(result.settings),
+        )
+        for result in results
+        for measure, text in result.measures.items()
+    )
+    return _table(("protocol", "what", "labels", "measure", "score", "judged on", "settings"), rows)
+
+
+def _without_path(text: str, result: Result) -> str:
+    for data in (result.data, result.test_data):
+        text = text.replace(data, Path(data).name)
+    return text
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_value(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _plain(text: str) -> str:
+    """Text that stays text in Markdown, in a table too."""
+    escaped = printable(text).replace("&", "&amp;").replace("<", "&lt;")
+    for sign in "\\|`*_[]":
+        escaped = escaped.replace(sign, "\\" + sign)
+    return escaped

@@ -1,0 +1,101 @@
+"""``cacr export``: an encoder for other software, checked before it gets its name."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from cacr.encoders import Encoder, EncoderInfo, load_encoder
+from cacr.errors import UserError
+from cacr.evaluation import read_results
+from cacr.exporting.card import model_card
+from cacr.exporting.format import FORMATS, Features
+from cacr.files import appearing, require_new_file, write_atomically
+from cacr.randomness import generator
+from cacr.training import RunFolder
+
+TOLERANCE = 1e-5
+"""Largest difference of a feature, as a share of the largest feature."""
+
+CHECKED = (1, 5)
+"""Batches of so many images are compared."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        file: The encoder.
+        info: Its description: architecture, image size, normalisation, training.
+        card: The model card.
+        code: The lines of Python that load the file.
+        difference: Largest difference of a feature from the original's, as a share of the largest feature.
+        finished: Whether the run had come to its end.
+    """
+
+    file: Path
+    info: Path
+    card: Path
+    code: str
+    difference: float
+    finished: bool
+
+
+def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
+    """Write the encoder of a run for other software, with a description and a model card beside it.
+
+    Args:
+        run: A run folder, or an ``encoder.safetensors``.
+        to: The format, a name of :data:`FORMATS`.
+        out: The file; ``.json`` and ``.md`` of the same name are written beside it. None of them may exist.
+
+    Raises:
+        UserError: the encoder cannot be written so, or its features would not be those of the original.
+    """
+    kind = FORMATS[to]()
+    beside = {suffix: out.with_suffix(suffix) for suffix in (".json", ".md")}
+    require_new_file(out, (kind.suffix,))
+    for suffix, path in beside.items():
+        require_new_file(path, (suffix,))
+    encoder = load_encoder(run)
+    if why := kind.refusal(encoder.info):
+        raise UserError(why)
+    encoder.info = _without_paths(encoder.info)
+    with appearing(out) as temporary:
+        kind.write(encoder, temporary)
+        difference = largest_difference(encoder, kind.read(encoder.info, temporary))
+        if not difference <= TOLERANCE:
+            raise UserError(
+                f"nothing was written: in {to} the features differ by {difference:.1g} of the largest, more "
+                f"than {TOLERANCE:g}; please report this with the encoder's name, {encoder.info.encoder}"
+            )
+    code = kind.code(encoder.info, out.name)
+    folder = RunFolder(Path(run) if Path(run).is_dir() else Path(run).parent)
+    settings = folder.read_settings() if folder.config.exists() else None
+    card = model_card(encoder, read_results(folder.evaluation), settings, title=out.stem, to=to, code=code)
+    write_atomically(beside[".json"], (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
+    write_atomically(beside[".md"], card.encode())
+    finished = bool(encoder.info.training.get("finished", True))
+    return Exported(out, beside[".json"], beside[".md"], code, difference, finished)
+
+
+def _without_paths(info: EncoderInfo) -> EncoderInfo:
+    """What may be published: the name of the data, but not where it lies on somebody's machine."""
+    training = dict(info.training)
+    if isinstance(training.get("data"), str):
+        training["data"] = Path(training["data"]).name
+    return replace(info, training=training)
+
+
+@torch.inference_mode()
+def largest_difference(encoder: Encoder, features: Features) -> float:
+    """Max |f - g| / max |f| over the features f of an encoder and g of its copy, on batches of noise."""
+    size, largest = encoder.info.image_size, 0.0
+    for count in CHECKED:
+        images = torch.randn(count, 3, size, size, generator=generator("export", count))
+        original = encoder(images).double()
+        largest = max(largest, ((features(images) - original).abs().max() / original.abs().max()).item())
+    return largest
