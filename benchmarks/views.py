@@ -9,8 +9,8 @@ ROOT holds ``cifar-10-batches-py``; FOLDER holds JPEG files at any depth. Claims
   own decode.
 
 Contestants take turns, and the ratio is the median over the turns, so that what else the machine does hits all
-alike. Rates are per second of processor time on one thread, which other programs disturb less, and per second
-on the clock on several. With N threads, what works image by image or file by file runs in N processes that return
+alike. A turn lasts half a second or more, as training goes on batch after batch. Rates are per second of
+processor time on one thread, which other programs disturb less, and per second on the clock on several. With N threads, what works image by image or file by file runs in N processes that return
 nothing, and what works on batches in memory on N threads. From files, every contestant makes batches of eight
 images' views.
 """
@@ -36,6 +36,9 @@ from torchvision.transforms import v2
 
 from cacr.views import PRESETS, Preset, Views
 
+TURN_SECONDS = 0.5
+"""Of each contestant's turn, at least: the first batch after another's turn wakes sleeping threads."""
+
 Contestant = Callable[[], int]  # does its work and returns the number of views made
 
 
@@ -45,8 +48,9 @@ def rates(contestants: dict[str, Contestant], threads: int, repeats: int) -> dic
     seen: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repeats + 1):
         for name, work in contestants.items():
-            start = clock()
-            made = work()
+            made, start, begin = 0, clock(), time.perf_counter()
+            while made == 0 or time.perf_counter() - begin < TURN_SECONDS:
+                made += work()
             if turn:
                 seen[name].append(made / (clock() - start))
     return seen

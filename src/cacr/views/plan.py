@@ -83,9 +83,9 @@ class ColourPlan:
             if slot == 3:
                 self._adjust_hue(flat, first, last, workspace)
             self._blend(flat, first, last, slot, workspace)
-        # what comes now differs between items: few at a time, large ones alone
+        # blur and solarising differ between items: few at a time, large ones alone
         group = last - first
-        if planes.device.type == "cpu":
+        if planes.device.type == "cpu" and any(self._blurred[first:last] + self._solarised[first:last]):
             group = max(1, _GROUP_CPU // flat.shape[2])
         for begin in range(first, last, group):
             self._after_jitter(planes[:, begin - first : begin - first + group], begin, workspace)

@@ -1,6 +1,8 @@
 """Many views of a batch of images."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 
 import torch
@@ -17,7 +19,7 @@ from cacr.views.workspace import Workspace
 # Pixels worked on at a time, on a CPU by each thread: few enough to stay in a cache, many enough that calls cost
 # little beside the work.
 _CHUNK_CPU, _CHUNK_GPU = 163_840, 16_777_216
-# Pixels of a view from which a CPU puts it in its place faster alone than by an indexed copy of many.
+# Pixels of a view from which it goes to its place alone; smaller views are put in order all together at the end.
 _LARGE = 8_192
 
 
@@ -96,15 +98,10 @@ class Views:
         for run in self.runs:
             crops = draw_crops(run, count, height, width, generator)
             plan = ColourPlan(draw_colours(run, count, generator), images.device)
-            size = run[0].size
             resample = Resampler(
-                crops.take(plan.order), height, width, size, run[0].interpolation, images.device
+                crops.take(plan.order), height, width, run[0].size, run[0].interpolation, images.device
             )
-            views, workspace = self._empty(len(run), count, size, images.device), Workspace(images.device)
-            for first, items in self._chunks(plan, size, images.device):
-                planes = resample(images.index_select(0, items % count), first, workspace)
-                self._finish(planes, plan, first, items, workspace, views)
-            made.append(views)
+            made.append(self._make(run, plan, partial(_resampled, images, resample), images.device))
         return made
 
     def colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
@@ -120,44 +117,61 @@ class Views:
         made = []
         for run, cut in zip(self.runs, crops, strict=True):
             cut = cut.to(self.device or cut.device, non_blocking=True)
-            flat, count, size = cut.flatten(0, 1), cut.shape[1], run[0].size
-            plan = ColourPlan(draw_colours(run, count, generator), cut.device)
-            views, workspace = self._empty(len(run), count, size, cut.device), Workspace(cut.device)
-            for first, items in self._chunks(plan, size, cut.device):
-                chosen = flat.index_select(0, items).transpose(0, 1)
-                planes = torch.mul(chosen, 1 / 255, out=workspace("planes", *chosen.shape))
-                self._finish(planes, plan, first, items, workspace, views)
-            made.append(views)
+            plan = ColourPlan(draw_colours(run, cut.shape[1], generator), cut.device)
+            made.append(self._make(run, plan, partial(_scaled, cut.flatten(0, 1)), cut.device))
         return made
 
-    def _empty(self, views: int, images: int, size: int, device: torch.device) -> Tensor:
-        made = torch.empty(views, images, size, size, 3, dtype=self.dtype, device=device)
-        return made.permute(0, 1, 4, 2, 3)
-
-    @staticmethod
-    def _chunks(plan: ColourPlan, size: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
-        """Parts of the plan's order: where each begins, and its items' numbers on the device."""
-        pixels = _CHUNK_CPU * torch.get_num_threads() if device.type == "cpu" else _CHUNK_GPU
-        chunk = max(1, pixels // size**2)
+    def _make(
+        self, run: Sequence[Augmentation], plan: ColourPlan, planes_of: "_Planes", device: torch.device
+    ) -> Tensor:
+        """Views (views, images, 3, size, size), in channels-last order, of the planes of each chunk of the plan."""
+        size, items = run[0].size, len(plan.order)
         order = plan.order.to(device, non_blocking=True)
-        return ((first, order[first : first + chunk]) for first in range(0, len(order), chunk))
+        made = torch.empty(items, size, size, 3, dtype=self.dtype, device=device)
+        workspace = Workspace(device)
+        small = size**2 < _LARGE
 
-    def _finish(
-        self, planes: Tensor, plan: ColourPlan, first: int, items: Tensor, workspace: Workspace, views: Tensor
-    ) -> None:
-        """Colours and normalises planes (3, items, size, size) and puts them in their places in ``views``."""
-        plan.apply(planes, first, workspace)
-        places = views.permute(0, 1, 3, 4, 2).flatten(0, 1)
-        if planes.device.type == "cpu" and planes[0, 0].numel() >= _LARGE:
-            for number, item in enumerate(items.tolist()):
-                self._normalise(planes[:, number : number + 1], places[item : item + 1])
-        else:
-            images = workspace("images", *planes.shape[1:], 3, dtype=self.dtype)
-            self._normalise(planes, images)
-            places.index_copy_(0, items, images)
+        for chunk in _chunks(items, size, device):
+            planes = planes_of(order[chunk], chunk.start, workspace)
+            plan.apply(planes, chunk.start, workspace)
+            if small:
+                self._normalise(planes, made[chunk])
+            elif device.type == "cpu":
+                for number, item in enumerate(order[chunk].tolist()):
+                    self._normalise(planes[:, number : number + 1], made[item : item + 1])
+            else:
+                images = workspace("images", *planes.shape[1:], 3, dtype=self.dtype)
+                self._normalise(planes, images)
+                made.index_copy_(0, order[chunk], images)
+
+        if small:
+            made = made.index_select(0, order.argsort())
+        return made.view(len(run), -1, size, size, 3).permute(0, 1, 4, 2, 3)
 
     def _normalise(self, planes: Tensor, images: Tensor) -> None:
         """(x - mean) / std of planes (3, items, size, size) into images (items, size, size, 3)."""
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
             shift = planes.new_full((), -mean / std)
             torch.add(shift, planes[channel], alpha=1 / std, out=images[..., channel])
+
+
+_Planes = Callable[[Tensor, int, Workspace], Tensor]
+"""From items' numbers, and where in the plan's order they begin, to their planes (3, items, size, size)."""
+
+
+def _resampled(
+    images: Tensor, resample: Resampler, items: Tensor, first: int, workspace: Workspace
+) -> Tensor:
+    return resample(images.index_select(0, items % len(images)), first, workspace)
+
+
+def _scaled(crops: Tensor, items: Tensor, first: int, workspace: Workspace) -> Tensor:
+    chosen = crops.index_select(0, items).transpose(0, 1)
+    return torch.mul(chosen, 1 / 255, out=workspace("planes", *chosen.shape))
+
+
+def _chunks(items: int, size: int, device: torch.device) -> list[slice]:
+    """Parts of about the same size."""
+    pixels = _CHUNK_CPU * torch.get_num_threads() if device.type == "cpu" else _CHUNK_GPU
+    chunk = math.ceil(items / math.ceil(items * size**2 / pixels))
+    return [slice(first, min(first + chunk, items)) for first in range(0, items, chunk)]
