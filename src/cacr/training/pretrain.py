@@ -26,6 +26,7 @@ from cacr.training.held_out import HeldOut, hold_out
 from cacr.training.job import Position, Training
 from cacr.training.launch import launch
 from cacr.training.loop import train
+from cacr.training.memory import kept_memory
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer
 from cacr.training.optimizers import build_optimizer
@@ -154,6 +155,8 @@ def _train_run(
         notes = [*data.notes(run, observed), *_choices(asked, settings), *job.notes]
         announce(console, job, data.source, notes, position)
         stack.callback(job.loader.close)
+        if fabric.device.type == "cpu":
+            stack.enter_context(kept_memory())
         observer = observe(job, data.held_out.source, console) if observe and observed else None
         status = train(job, position, console, log, observer)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
