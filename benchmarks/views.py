@@ -8,11 +8,11 @@ ROOT holds ``cifar-10-batches-py``; FOLDER holds JPEG files at any depth. Claims
 - `moco-v2`, 224 px, five views from JPEG files: at least 3x one torchvision pipeline per view, each with its
   own decode.
 
-Contestants take turns, and the ratio is the median over the turns, so that what else the machine does hits all
-alike. A turn lasts half a second or more, as training goes on batch after batch. Rates are per second of
-processor time on one thread, which other programs disturb less, and per second on the clock on several. With N threads, what works image by image or file by file runs in N processes that return
-nothing, and what works on batches in memory on N threads. From files, every contestant makes batches of eight
-images' views.
+Contestants take turns, and the ratio is the median over the turns, so that what else the machine does hits
+all alike. A turn lasts half a second or more, as training goes on batch after batch. Rates are per second of
+processor time on one thread, which other programs disturb less, and per second on the clock on several. With
+N threads, what works image by image or file by file runs in N processes that return nothing, and what works
+on batches in memory on N threads. From files, every contestant makes batches of eight images' views.
 """
 
 import argparse
