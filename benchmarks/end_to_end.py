@@ -58,7 +58,7 @@ def train_bare(options: argparse.Namespace) -> dict[str, float]:
     from cacr.training.precision import has_fast_bf16
 
     encoder = build_encoder("small_alexnet", image_size=32, width=WIDTH)
-    model = torch.nn.Sequential(encoder, build_head("small_alexnet", encoder.feature_dim))
+    model = torch.nn.Sequential(encoder, build_head("linear", encoder.feature_dim))
     model = model.to(memory_format=torch.channels_last)
     x = torch.randn(BATCH * options.views, 3, 32, 32).to(memory_format=torch.channels_last)
     bf16 = has_fast_bf16(torch.device("cpu"))

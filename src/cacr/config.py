@@ -47,12 +47,21 @@ class PretrainSettings(Settings):
     image_size: Annotated[int, Field(ge=8, le=1024)] | Auto = Field(
         "auto", description="side of a view in pixels"
     )
-    dim: int = Field(128, ge=2, description="dimension of the embeddings")
+    head: str = Field("auto", description="between features and embeddings: linear, mlp, moco_v2, ...")
+    hidden: int | None = Field(
+        None,
+        ge=1,
+        description="width of the hidden layers of head and predictor; none: that of the head's paper",
+    )
+    dim: Annotated[int, Field(ge=2)] | Auto = Field("auto", description="dimension of the embeddings")
     init: str | None = Field(
         None, description="start from a run, a weights file, or 'timm' (with --download)"
     )
 
-    framework: str = Field("in_batch", description="who the negatives are: in_batch")
+    framework: str = Field(
+        "in_batch", description="who the negatives are: in_batch, queue (MoCo v2), momentum (MoCo v3)"
+    )
+    framework_options: Options = Field({}, description="the framework's own settings, such as queue_size")
     objective: str = Field("cacr", description="what is minimised: cacr, info_nce, ... (see `cacr list`)")
     objective_options: Options = Field({}, description="the objective's own settings, such as t_neg")
     batch_norm: Literal["per_view", "joint"] = Field(

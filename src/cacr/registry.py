@@ -52,6 +52,10 @@ class Registry(Generic[T]):
             raise UnknownNameError(f"there is no {self.kind} {name!r}; {nearest(name, self.names())}")
         return self._things[name]
 
+    def get(self, name: str) -> T | None:
+        """The thing of this name; None where there is none."""
+        return self._things.get(name)
+
     def __contains__(self, name: object) -> bool:
         return name in self._things
 

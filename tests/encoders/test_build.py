@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from cacr.encoders import ENCODERS, build_encoder, build_head
+from cacr.encoders import ENCODERS, HEADS, build_encoder, build_head, build_predictor
 from cacr.errors import UserError
 
 
@@ -14,20 +14,20 @@ def parameters(*modules: nn.Module) -> int:
 def test_small_alexnet_has_the_parameters_of_the_paper(size: int, expected: int) -> None:
     with torch.device("meta"):  # counts need no memory
         backbone = ENCODERS["small_alexnet"](image_size=size)
-        head = build_head("small_alexnet", 4096)
+        head = build_head("linear", 4096)
     assert parameters(backbone, head) == expected
 
 
 def test_resnet50_has_the_parameters_of_the_small_image_experiments() -> None:
     encoder = build_encoder("resnet50", image_size=32)
     assert parameters(encoder) == 23_500_352
-    assert parameters(build_head("resnet50", encoder.feature_dim)) == 1_115_264
+    assert parameters(build_head("mlp", encoder.feature_dim)) == 1_115_264
 
 
 def test_small_alexnet_is_initialised_as_the_paper_says() -> None:
     torch.manual_seed(0)
     encoder = build_encoder("small_alexnet", image_size=32, width=0.25)
-    head = build_head("small_alexnet", encoder.feature_dim)
+    head = build_head("linear", encoder.feature_dim)
     weights = [m.weight for m in encoder.modules() if isinstance(m, nn.Conv2d | nn.Linear)] + [head.weight]
     assert len(weights) == 8
     for weight in weights:
@@ -79,7 +79,6 @@ def test_every_kind_of_encoder_encodes(name: str, size: int, width: float, dim: 
     assert encoder.training
     assert encoder.feature_dim == dim
     assert encoder(torch.randn(2, 3, size, size)).shape == (2, dim)
-    assert build_head(name, dim, 16)(torch.randn(4, dim)).shape == (4, 16)
     assert encoder.info.image_size == size
 
 
@@ -125,3 +124,25 @@ def test_there_are_no_pretrained_weights_of_small_alexnet() -> None:
 
 def test_every_registered_encoder_has_a_summary() -> None:
     assert all(ENCODERS.summaries().values())
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_every_head_takes_its_widths(name: str) -> None:
+    head = build_head(name, 20, 16, hidden=12)
+    assert head(torch.randn(4, 20)).shape == (4, 16)
+    inner = [layer.out_features for layer in head.modules() if isinstance(layer, nn.Linear)][:-1]
+    assert inner == [12] * len(inner)
+
+
+def test_heads_of_moco_have_the_parameters_of_their_papers() -> None:
+    with torch.device("meta"):
+        assert parameters(build_head("moco_v2", 2048, 128)) == 2048 * 2048 + 2048 + 2048 * 128 + 128
+        # batch norm has 2 x 4096 weights, the last one none
+        assert parameters(build_head("moco_v3", 2048, 256)) == 2048 * 4096 + 8192 + 4096 * 256
+        assert (
+            parameters(build_head("moco_v3_vit", 768, 256))
+            == 768 * 4096 + 8192 + 4096 * 4096 + 8192 + 4096 * 256
+        )
+        predictors = [build_predictor(256, 4096, last_norm=norm) for norm in (False, True)]
+    assert {parameters(p) for p in predictors} == {2 * 256 * 4096 + 8192}
+    assert [isinstance(list(p.modules())[-1], nn.BatchNorm1d) for p in predictors] == [False, True]

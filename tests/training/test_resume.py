@@ -15,6 +15,8 @@ from safetensors.torch import load_file
 
 from cacr.api import pretrain_with
 from cacr.errors import SettingsError, UserError
+from cacr.methods import FRAMEWORKS
+from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.pretrain import pretrain
 from cacr.training.run_folder import RunFolder
@@ -94,6 +96,20 @@ def test_killed_and_resumed_equals_uninterrupted(
     assert list_checkpoints(out / "checkpoints")[-1][0] < STEPS
     subprocess.run(_command(photos, out, "--resume"), check=True, stdout=subprocess.DEVNULL)
     _assert_equal_runs(uninterrupted, out)
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "in_batch"])
+def test_every_framework_resumes_to_the_bit(
+    framework: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queue, momentum encoder and schedules included; the run is stopped in the middle of its second epoch."""
+    values = {"data": str(photos), **SETTINGS, "framework": framework, "epochs": 3}
+    pretrain(values, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_agreed", lambda fabric, stop, step: step == 6)
+        assert pretrain(values, tmp_path / "stopped").status == "interrupted"
+    assert pretrain({}, tmp_path / "stopped", resume=True).status == "finished"
+    _assert_equal_runs(tmp_path / "whole", tmp_path / "stopped")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 from cacr.encoders import resnet, small_alexnet  # noqa: F401  (they register themselves)
 from cacr.encoders.as_timm import timm_arguments
 from cacr.encoders.batch_norm import held_statistics, normalise_per_view
-from cacr.encoders.build import build_encoder, require_encoder
+from cacr.encoders.build import build_encoder, is_transformer, require_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.encoders.files import load_encoder, save_encoder
-from cacr.encoders.heads import HEADS, build_head
+from cacr.encoders.heads import HEADS, build_head, build_predictor
 from cacr.encoders.initial_weights import LoadedWeights, load_weights
 from cacr.encoders.registry import ENCODERS
 
@@ -18,7 +18,9 @@ __all__ = [
     "LoadedWeights",
     "build_encoder",
     "build_head",
+    "build_predictor",
     "held_statistics",
+    "is_transformer",
     "load_encoder",
     "load_weights",
     "normalise_per_view",

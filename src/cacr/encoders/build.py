@@ -8,7 +8,7 @@ from torch import nn
 
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.encoders.registry import ENCODERS
-from cacr.encoders.timm_models import require_timm_name, timm_backbone
+from cacr.encoders.timm_models import has_positions, require_timm_name, timm_backbone
 from cacr.errors import UserError
 
 
@@ -43,6 +43,11 @@ def require_encoder(name: str) -> None:
     """
     if name not in ENCODERS:
         require_timm_name(name, ENCODERS.names())
+
+
+def is_transformer(name: str) -> bool:
+    """Whether an encoder of this name has position embeddings."""
+    return name not in ENCODERS and has_positions(name)
 
 
 def _own(name: str, image_size: int, width: float, pretrained: bool) -> nn.Module:

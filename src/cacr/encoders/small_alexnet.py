@@ -4,7 +4,6 @@ from collections import OrderedDict
 
 from torch import nn
 
-from cacr.encoders.heads import HEADS
 from cacr.encoders.registry import ENCODERS
 from cacr.errors import UserError
 
@@ -22,7 +21,7 @@ class SmallAlexNet(nn.Sequential):
     """AlexNet of five 3x3 convolutions for images of 32 or 64 pixels; fc7 features.
 
     Blocks 0 to 4 are convolutions, 5 and 6 are fc6 and fc7, each with batch norm and ReLU. Block 7, fc8, is
-    the head. Backbone and head together have 27,221,088 parameters for 32 pixels and 58,678,368 for 64.
+    the ``linear`` head. Backbone and head together have 27,221,088 parameters for 32 pixels and 58,678,368 for 64.
 
     Args:
         image_size: Side of the images in pixels, at least 15.
@@ -55,14 +54,6 @@ class SmallAlexNet(nn.Sequential):
         self.apply(_initialise)
 
 
-@HEADS.register("small_alexnet")
-def fc8(feature_dim: int, dim: int) -> nn.Module:
-    """The last layer of small_alexnet is its head: linear, with a bias."""
-    head = nn.Linear(feature_dim, dim)
-    _initialise(head)
-    return head
-
-
 def _convolution(channels_in: int, channels_out: int, *, pool: bool = False) -> nn.Sequential:
     layers: list[nn.Module] = [
         nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1, bias=False),
@@ -81,8 +72,6 @@ def _dense(features_in: int, features_out: int) -> list[nn.Module]:
 
 
 def _initialise(layer: nn.Module) -> None:
-    """Weights from N(0, 0.02), zero biases; batch norm starts at 1 and 0 by itself."""
+    """Weights from N(0, 0.02); batch norm starts at 1 and 0 by itself."""
     if isinstance(layer, nn.Conv2d | nn.Linear):
         nn.init.normal_(layer.weight, std=0.02)
-        if layer.bias is not None:
-            nn.init.zeros_(layer.bias)

@@ -45,6 +45,14 @@ def require_timm_name(name: str, own: list[str]) -> None:
         raise UnknownNameError(f"there is no encoder {name!r}; {hint}")
 
 
+def has_positions(name: str) -> bool:
+    """Whether timm builds a model for one image size: it has position embeddings, as transformers do."""
+    import timm
+
+    described = timm.get_pretrained_cfg(name, allow_unregistered=True)
+    return described is not None and bool(described.fixed_input_size)
+
+
 def timm_backbone(name: str, *, image_size: int, pretrained: bool = False) -> nn.Module:
     """Any timm model for images of a given size.
 
@@ -61,8 +69,5 @@ def timm_backbone(name: str, *, image_size: int, pretrained: bool = False) -> nn
 
 def size_options(name: str, image_size: int) -> dict[str, int]:
     """The arguments by which a timm model is built for images of a given size."""
-    import timm
-
     # Only models with position embeddings are built for one size; convolutional ones refuse the argument.
-    described = timm.get_pretrained_cfg(name, allow_unregistered=True)
-    return {"img_size": image_size} if described is not None and described.fixed_input_size else {}
+    return {"img_size": image_size} if has_positions(name) else {}

@@ -1,12 +1,14 @@
 """What a framework is: it turns the views of a batch into the parts of a loss."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from cacr.encoders import Encoder
+from cacr.encoders import Encoder, normalise_per_view
 from cacr.losses import Objective
 from cacr.registry import Registry
 
@@ -18,36 +20,144 @@ class Negatives(NamedTuple):
     origin: str
 
 
+class Facts(NamedTuple):
+    """What a framework may look at to choose its options.
+
+    Attributes:
+        images: in the data set.
+        batch_size: images in a step, over all processes.
+        steps: of the whole run.
+        transformer: whether the encoder has position embeddings.
+    """
+
+    images: int
+    batch_size: int
+    steps: int
+    transformer: bool
+
+
 class Framework(nn.Module, ABC):
     """Base of the frameworks.
 
+    A framework is made as ``Kind(encoder, head, objective, batch_norm=..., **options)``, with a ``predictor`` too
+    where ``has_predictor`` says so. Its keyword arguments that have defaults are settings (``--set``).
+
     Attributes:
-        encoder: images to features; what is kept when the training is over.
-        head: features to the embeddings (n, dim) that are compared, and that the diagnostics measure.
-        objective: what is minimised.
+        encoder: images (n, 3, s, s) -> features; what is kept when the training is over.
+        head: features -> the embeddings (n, dim) that are compared, and that the diagnostics measure.
+        objective: pairs -> named parts of the loss.
+        has_predictor: whether it takes ``predictor``, embeddings -> predictions.
+        usual_dim: dimension of the embeddings where nothing else is asked for.
+        sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
+        objective_defaults: options of the objective whose default is another one in this framework.
+        meaningless_options: options of the objective that mean nothing in this framework.
     """
 
     encoder: Encoder
     head: nn.Module
     objective: Objective
+    has_predictor: ClassVar[bool] = False
+    usual_dim: ClassVar[int] = 128
+    sync_batch_norm: ClassVar[bool] = False
+    objective_defaults: ClassVar[Mapping[str, Any]] = {}
+    meaningless_options: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
-    def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Named scalars, ``loss`` among them.
+    def embed(self, views: Sequence[Tensor]) -> Tensor:
+        """What gradients flow through: the queries (views, images, dim) of this process's images.
 
         Args:
-            views: one normalised tensor (views, images, 3, size, size) for each size of crop; with several
-                processes the images of this process, while the loss is that of the global batch.
+            views: one normalised tensor (views, images, 3, size, size) for each size of crop; the first one
+                holds the global crops, the others local ones.
         """
 
-    @classmethod
-    def refusal(cls, objective: Objective) -> str | None:
-        """Why the framework cannot train with an objective; None where it can."""
+    def targets(self, views: Sequence[Tensor]) -> Tensor | None:
+        """What the queries are compared with and what is held: keys (views, images, dim) of this process, if any."""
+        return None
+
+    @abstractmethod
+    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+        """Named scalars, ``loss`` among them, of the global batch.
+
+        Args:
+            queries: (views, images, dim), of this process's images (see :meth:`embed`).
+            targets: see :meth:`targets`.
+        """
+
+    def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Named scalars, ``loss`` among them; with several processes they are those of the global batch."""
+        return self.loss(self.embed(views), self.targets(views))
+
+    def after_step(self, step: int, total: int) -> None:
+        """Move what follows the weights without gradients, after ``step`` of ``total`` optimiser steps."""
         return None
 
     @abstractmethod
     def negatives(self, images: int, views: int) -> Negatives:
         """Negatives of one query in a global batch of ``images`` with ``views`` views."""
 
+    @classmethod
+    def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
+        """Why the framework cannot train with an objective, with local crops or without; None where it can."""
+        return None
+
+    @classmethod
+    def usual_head(cls, encoder: str, transformer: bool) -> str:
+        """The name of the head for an encoder where nothing else is asked for."""
+        return "linear" if encoder == "small_alexnet" else "mlp"
+
+    @classmethod
+    def usual_options(cls, facts: Facts) -> dict[str, Any]:
+        """Options that depend on the data and the length of the run, where nothing else is asked for."""
+        return {}
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """The keyword arguments that are settings."""
+        parameters = signature(cls.__init__).parameters.values()
+        keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty]
+        return [p.name for p in keywords if p.name != "batch_norm"]
+
+    @classmethod
+    def objective_options(cls, kind: type[Objective], given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of an objective with this framework's defaults, where the objective can take them."""
+        known = signature(kind).parameters
+        options = {name: value for name, value in cls.objective_defaults.items() if name in known} | dict(
+            given
+        )
+        try:
+            kind(**options)
+        except ValueError:  # what was given forbids a default, such as negatives with false_negatives
+            return dict(given)
+        return options
+
 
 FRAMEWORKS: Registry[type[Framework]] = Registry("framework")
+
+
+def encode_views(views: Sequence[Tensor], *modules: nn.Module, batch_norm: str) -> Tensor:
+    """Views of several sizes through modules one after the other: (views, images, dim), in the views' order.
+
+    All views of one size take one forward; with batch norm ``per_view`` as if each had its own.
+    """
+    parts = []
+    for x in views:
+        count, images = x.shape[:2]
+        flat = x.flatten(0, 1)
+        for module in modules:
+            normalise_per_view(module, count if batch_norm == "per_view" else 1)
+            flat = module(flat)
+        parts.append(flat.reshape(count, images, -1))
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+def batch_negatives(kind: str, images: int, views: int) -> Negatives:
+    """Negatives from a batch of ``images``: those that ``cacr.losses.pairs`` calls ``kind``."""
+    others = images - 1
+    match kind:
+        case "all":
+            return Negatives(views * others, "all views of the other images in the batch")
+        case "cross" | "cross_upper":
+            return Negatives(others, "another view of the other images in the batch, for each pair of views")
+        case _:
+            return Negatives(others, "the other images in the batch, same view")

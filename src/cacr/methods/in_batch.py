@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
-from cacr.encoders import Encoder, normalise_per_view
+from cacr.encoders import Encoder
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss
-from cacr.methods.framework import FRAMEWORKS, Framework, Negatives
+from cacr.methods.framework import FRAMEWORKS, Framework, Negatives, batch_negatives, encode_views
 from cacr.methods.gather import gather
 
 
@@ -32,21 +31,15 @@ class InBatch(Framework):
         self.batch_norm = batch_norm
 
     def embed(self, views: Sequence[Tensor]) -> Tensor:
-        """Embeddings (views, images, dim) of this process's images, all views of one size in one forward."""
-        parts = []
-        for x in views:
-            count, images = x.shape[:2]
-            for module in (self.encoder, self.head):
-                normalise_per_view(module, count if self.batch_norm == "per_view" else 1)
-            parts.append(self.head(self.encoder(x.flatten(0, 1))).unflatten(0, (count, images)))
-        return torch.cat(parts) if len(parts) > 1 else parts[0]
+        """Embeddings (views, images, dim) of this process's images."""
+        return encode_views(views, self.encoder, self.head, batch_norm=self.batch_norm)
 
-    def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Named parts of the loss of the global batch (see :class:`Framework`)."""
-        return self.objective.parts(gather(self.embed(views)))
+    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+        """Every view is query and key of the others (see :class:`Framework`)."""
+        return self.objective.parts(gather(queries))
 
     @classmethod
-    def refusal(cls, objective: Objective) -> str | None:
+    def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
         """Objectives without negatives need a predictor and a held target, or everything becomes one point."""
         if isinstance(objective, BYOLLoss | SimSiamLoss):
             return "in_batch has no predictor and no held target: without them this objective collapses"
@@ -54,13 +47,4 @@ class InBatch(Framework):
 
     def negatives(self, images: int, views: int) -> Negatives:
         """Negatives of one query (see :class:`Framework`)."""
-        others = images - 1
-        match self.objective.negatives:
-            case "all":
-                return Negatives(views * others, "all views of the other images in the batch")
-            case "cross" | "cross_upper":
-                return Negatives(
-                    others, "another view of the other images in the batch, for each pair of views"
-                )
-            case _:
-                return Negatives(others, "the other images in the batch, same view")
+        return batch_negatives(self.objective.negatives, images, views)

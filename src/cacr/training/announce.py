@@ -28,8 +28,11 @@ def announce(
     cost = measure_cost(job.fabric, job.method, lambda count: _random_views(job, source, count), images=share)
     steps = (job.total_steps - position.step) * settings.accumulate
     negatives = job.method.negatives(settings.batch_size, settings.views)
-    parameters = sum(p.numel() for p in job.method.parameters())
-    options = "".join(f" {name}={value}" for name, value in settings.objective_options.items())
+    parameters = sum(p.numel() for p in job.method.parameters() if p.requires_grad)
+    options, framework_options = (
+        "".join(f" {name}={value}" for name, value in chosen.items())
+        for chosen in (settings.objective_options, settings.framework_options)
+    )
     classes = source.class_counts()
     about = f"{len(source):,} images" + (f" in {len(classes)} classes" if classes else ", no labels")
     length = f"at most {settings.max_steps:,} steps" if settings.max_steps else f"{settings.epochs} epochs"
@@ -37,8 +40,9 @@ def announce(
     lines = {
         "data": f"{source.name}: {about}",
         "views": f"{settings.views} of each image, {settings.image_size} px, preset {settings.preset}",
-        "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M parameters with the head",
-        "objective": f"{settings.objective}{options}, framework {settings.framework}",
+        "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M trained parameters with the head",
+        "objective": f"{settings.objective}{options}",
+        "framework": f"{settings.framework}{framework_options}",
         "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
         "steps": f"{job.total_steps:,} ({length}), batches of {settings.batch_size}{scaled}",
         "optimiser": f"{settings.optimizer}, lr {settings.lr:.4g}, {settings.schedule}, "

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cacr.config import PretrainSettings, make, reason
 from cacr.data.imbalance import class_fractions
-from cacr.encoders import require_encoder
+from cacr.encoders import HEADS, require_encoder
 from cacr.errors import MissingExtraError, SettingsError, UserError
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
@@ -24,15 +24,19 @@ VIEW_OPTIONS = frozenset([*_VIEWS, *(f"local_{name}" for name in _VIEWS), "mean"
 def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
     """Settings from flat names and values.
 
-    A name is a setting of :class:`PretrainSettings`, else an option of the chosen objective (``t_neg``),
-    else an option of the view preset (``grey``).
+    A name is a setting of :class:`PretrainSettings`, else an option of the chosen framework (``queue_size``),
+    else one of the objective (``t_neg``), else one of the view preset (``grey``).
 
     Raises:
         SettingsError: with every wrong name and value.
     """
     found = _sort(values)
     problems = found.problems
-    for name, options in (("objective_options", found.objective), ("view_options", found.views)):
+    for name, options in (
+        ("framework_options", found.framework),
+        ("objective_options", found.objective),
+        ("view_options", found.views),
+    ):
         if isinstance(found.settings.setdefault(name, {}), Mapping):
             found.settings[name] = {**found.settings[name], **options}
     try:
@@ -40,8 +44,13 @@ def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
     except SettingsError as error:
         problems += error.problems
         checked = PretrainSettings.model_construct(**found.settings)
-    objective_options, wrong = _parse_objective_options(checked)
-    checked = checked.model_copy(update={"objective_options": objective_options})
+    parsed, wrong = {}, []
+    for kind, registry in (("framework", FRAMEWORKS), ("objective", OBJECTIVES)):
+        name = f"{kind}_options"
+        thing = registry.get(getattr(checked, kind))
+        parsed[name], unread = _parse(getattr(checked, name), thing)
+        wrong += unread
+    checked = checked.model_copy(update=parsed)
     problems += wrong or _wrong_names(checked)
     if problems:
         raise SettingsError(problems)
@@ -53,19 +62,26 @@ class _Sorted:
     """Values by where they belong."""
 
     settings: dict[str, Any] = field(default_factory=dict)
+    framework: dict[str, Any] = field(default_factory=dict)
     objective: dict[str, Any] = field(default_factory=dict)
     views: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
 def _sort(values: Mapping[str, Any]) -> _Sorted:
-    objective = str(values.get("objective", PretrainSettings.model_fields["objective"].default))
+    framework, objective = (
+        str(values.get(name, PretrainSettings.model_fields[name].default))
+        for name in ("framework", "objective")
+    )
+    framework_options = FRAMEWORKS[framework].option_names() if framework in FRAMEWORKS else []
     objective_options = objective_option_names(objective) if objective in OBJECTIVES else []
-    known = [*PretrainSettings.model_fields, *objective_options, *VIEW_OPTIONS]
+    known = [*PretrainSettings.model_fields, *framework_options, *objective_options, *VIEW_OPTIONS]
     found = _Sorted()
     for name, value in values.items():
         if name in PretrainSettings.model_fields:
             found.settings[name] = value
+        elif name in framework_options:
+            found.framework[name] = value
         elif name in objective_options:
             found.objective[name] = value
         elif name in VIEW_OPTIONS:
@@ -82,14 +98,16 @@ def objective_option_names(objective: str) -> list[str]:
     return list(signature(OBJECTIVES[objective]).parameters)
 
 
-def _parse_objective_options(settings: PretrainSettings) -> tuple[dict[str, Any], list[str]]:
-    """The objective's options as the types of its arguments, and what cannot be read so."""
-    options = settings.objective_options
-    if settings.objective not in OBJECTIVES or not isinstance(options, Mapping):
+def _parse(options: dict[str, Any], thing: type | None) -> tuple[dict[str, Any], list[str]]:
+    """Options of a framework or an objective as the types of its arguments, and what cannot be read so.
+
+    ``auto`` is what is not given.
+    """
+    if thing is None or not isinstance(options, Mapping):
         return options, []
-    types = get_type_hints(OBJECTIVES[settings.objective].__init__)
-    parsed, problems = dict(options), []
-    for name, value in options.items():
+    types = get_type_hints(thing.__init__)  # type: ignore[misc]
+    parsed, problems = {name: value for name, value in options.items() if value != "auto"}, []
+    for name, value in parsed.items():
         if name in types:
             try:
                 parsed[name] = TypeAdapter(types[name]).validate_python(value)
@@ -106,6 +124,7 @@ def _wrong_names(settings: PretrainSettings) -> list[str]:
         lambda: PRESETS[_a_preset(settings)].with_options(**settings.view_options),
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],
+        lambda: settings.head == "auto" or HEADS[settings.head],
         lambda: settings.imbalance == "none" or class_fractions(settings.imbalance, classes=2),
         lambda: _require_extra("tensorboard", settings.tensorboard),
         lambda: _require_extra("wandb", settings.wandb),
@@ -123,9 +142,19 @@ def _wrong_names(settings: PretrainSettings) -> list[str]:
 
 def _check_objective(settings: PretrainSettings) -> None:
     """Build the objective, so that it looks at its options, and ask the framework whether it can use it."""
-    objective = OBJECTIVES[settings.objective](**settings.objective_options)
-    if settings.framework in FRAMEWORKS and (why := FRAMEWORKS[settings.framework].refusal(objective)):
-        raise UserError(f"objective {settings.objective}: {why}")
+    kind, options = OBJECTIVES[settings.objective], settings.objective_options
+    kind(**options)
+    if settings.framework not in FRAMEWORKS:
+        return
+    framework = FRAMEWORKS[settings.framework]
+    if unused := framework.meaningless_options & options.keys():
+        raise UserError(
+            f"{', '.join(sorted(unused))} means nothing in framework {settings.framework}: leave it out"
+        )
+    objective = kind(**framework.objective_options(kind, options))
+    preset = PRESETS.get(settings.preset)
+    if why := framework.refusal(objective, local=preset is not None and preset.local is not None):
+        raise UserError(f"framework {settings.framework} cannot use objective {settings.objective}: {why}")
 
 
 def _a_preset(settings: PretrainSettings) -> str:

@@ -79,6 +79,7 @@ class Training:
             "steps": position.step,
             "finished": position.step == self.total_steps,
             "framework": settings.framework,
+            "framework_options": settings.framework_options,
             "objective": settings.objective,
             "objective_options": settings.objective_options,
             "precision": settings.precision,

@@ -166,6 +166,7 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: Mete
         fabric.clip_gradients(job.model, job.optimizer, max_norm=settings.clip_grad)
     job.optimizer.step()
     job.optimizer.zero_grad(set_to_none=True)
+    job.method.after_step(position.step + 1, job.total_steps)
     return lr
 
 

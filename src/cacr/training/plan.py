@@ -22,7 +22,8 @@ class Cost:
     Attributes:
         seconds: of making the views and of the forward and backward pass.
         activations: bytes kept for the backward pass.
-        weights: bytes of the weights, their gradients and the optimiser's momentum.
+        weights: bytes of the weights, their gradients and the optimiser's momentum, and of what is held beside
+            them: a momentum encoder, a queue.
     """
 
     seconds: float
@@ -45,7 +46,8 @@ def measure_cost(
         images: images of a batch in this process.
     """
     probe = copy.deepcopy(method).to(fabric.device).train()
-    weights = 3 * sum(p.numel() * p.element_size() for p in probe.parameters() if p.requires_grad)
+    held = [t.nbytes * (3 if t.requires_grad else 1) for t in (*probe.parameters(), *probe.buffers())]
+    weights = sum(held)
     count = min(images, 4)
     while True:
         times = []
@@ -63,7 +65,7 @@ def measure_cost(
 def _probe_step(fabric: Fabric, probe: Framework, views: Sequence[Tensor]) -> int:
     """One forward and backward pass; returns the bytes that autograd kept between them."""
     kept: dict[int, int] = {}
-    parameters = {p.untyped_storage().data_ptr() for p in probe.parameters()}
+    parameters = {t.untyped_storage().data_ptr() for t in (*probe.parameters(), *probe.buffers())}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from cacr.config import RESUMABLE, PretrainSettings
 from cacr.data import SOURCES, ArraySource, Loader, Problem, Source, imbalanced, open_source, prepare
-from cacr.encoders import build_encoder, build_head, load_weights
+from cacr.encoders import build_encoder, build_head, build_predictor, is_transformer, load_weights
+from cacr.encoders.heads import usual_hidden
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
 from cacr.losses import OBJECTIVES
@@ -274,6 +275,7 @@ def build_method(settings: PretrainSettings, init: str | None, notes: list[str])
         notes: receives what the user should know about weights from elsewhere.
     """
     assert isinstance(settings.image_size, int) and isinstance(settings.width, float)
+    assert isinstance(settings.dim, int)
     torch.manual_seed(settings.seed)
     pretrained = init == "timm"
     if pretrained and not settings.download:
@@ -289,15 +291,26 @@ def build_method(settings: PretrainSettings, init: str | None, notes: list[str])
             else ""
         )
         notes.append(f"{len(found.loaded)} tensors of the encoder start from {init}{missing}")
-    head = build_head(settings.encoder, encoder.feature_dim, settings.dim)
+    hidden = settings.hidden or usual_hidden(settings.head, encoder.feature_dim, settings.width)
+    head = build_head(settings.head, encoder.feature_dim, settings.dim, hidden)
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
-    return FRAMEWORKS[settings.framework](encoder, head, objective, batch_norm=settings.batch_norm)
+    framework, options = FRAMEWORKS[settings.framework], dict(settings.framework_options)
+    if framework.has_predictor:
+        last_norm = is_transformer(settings.encoder)
+        options["predictor"] = build_predictor(settings.dim, hidden, last_norm=last_norm)
+    # mypy sees the base class, whose constructor is nn.Module's
+    make: Callable[..., Framework] = framework
+    return make(encoder, head, objective, batch_norm=settings.batch_norm, **options)
 
 
 def _choices(asked: PretrainSettings, settings: PretrainSettings) -> list[str]:
     """What became of ``auto``."""
     chosen = {name: value for name, value in settings if getattr(asked, name) == "auto" and value != "auto"}
-    chosen |= {n: v for n, v in settings.objective_options.items() if n not in asked.objective_options}
+    for own, given in (
+        (settings.framework_options, asked.framework_options),
+        (settings.objective_options, asked.objective_options),
+    ):
+        chosen |= {name: value for name, value in own.items() if name not in given}
     return (
         ["chosen for you: " + " ".join(f"{name}={value}" for name, value in chosen.items())] if chosen else []
     )

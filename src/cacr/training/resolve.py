@@ -13,7 +13,10 @@ import torch
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Source
 from cacr.data.order import count_batches
+from cacr.encoders import is_transformer
 from cacr.errors import UserError
+from cacr.losses import OBJECTIVES
+from cacr.methods import FRAMEWORKS, Facts
 from cacr.training.precision import has_fast_bf16
 from cacr.views import preset_for
 
@@ -98,6 +101,11 @@ def resolve(
         )
     short = length.total * settings.accumulate * batch * views < SHORT_RUN
     choose("lr", _PAPER_RATE * batch * settings.accumulate * (3 if short else 1))
+    framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
+    choose("head", framework.usual_head(encoder, transformer))
+    choose("dim", framework.usual_dim)
+    facts = Facts(len(source), batch, length.total, transformer)
+    known["framework_options"] = framework.usual_options(facts) | settings.framework_options
     known["objective_options"] = _objective_options(settings, short=short)
     return settings.model_copy(update=known)
 
@@ -155,8 +163,9 @@ def _workers(source: Source, world_size: int) -> int:
 
 
 def _objective_options(settings: PretrainSettings, *, short: bool) -> dict[str, Any]:
-    """CACR's t- by the length of the run; everything else as the objective has it."""
-    options = dict(settings.objective_options)
+    """CACR's t- by the length of the run, what the framework asks for; the rest as the objective has it."""
+    kind = OBJECTIVES[settings.objective]
+    options = FRAMEWORKS[settings.framework].objective_options(kind, settings.objective_options)
     if settings.objective == "cacr" and "t_neg" not in options:
         options["t_neg"] = 4.0 if short else 2.0
     return options

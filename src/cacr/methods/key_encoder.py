@@ -1,0 +1,92 @@
+"""The momentum encoder of MoCo: a copy of encoder and head that follows them slowly and makes the keys."""
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from cacr.losses import Ring
+from cacr.methods.framework import encode_views
+from cacr.methods.gather import gather, world_size
+
+EmaSchedule = Literal["constant", "cosine"]
+
+SETTLED = 20
+"""In a short run the weights of the last twentieth make up most of a key: 1 / (1 - ema) steps of all."""
+
+
+def usual_ema(most: float, steps: int) -> float:
+    """The share of itself that a key encoder keeps at a step: ``most``, or less in a run of few ``steps``.
+
+    A published value such as 0.999 averages over a thousand steps: in a run of that length the keys would stay
+    those of random weights.
+    """
+    return min(most, max(0.0, round(1 - SETTLED / steps, 4)))
+
+
+def ema_at(start: float, schedule: EmaSchedule, step: int, total: int) -> float:
+    """The EMA's share after ``step`` of ``total`` steps: constant, or by half a cosine from ``start`` to 1.
+
+    cosine: 1 - (1 - start) (1 + cos(pi step / total)) / 2
+    """
+    if schedule == "constant":
+        return start
+    return 1 - (1 - start) * (1 + math.cos(math.pi * min(step, total) / total)) / 2
+
+
+class KeyEncoder(nn.Module):
+    """Copies of modules that receive no gradient.
+
+    With several processes whose batch statistics are their own, each encodes images of all of them, in an
+    order drawn anew for every batch (shuffled batch norm): otherwise the statistics that a query and its key
+    share would betray which key is its own.
+
+    Args:
+        modules: encoder and head, one after the other.
+        batch_norm: as for the framework.
+    """
+
+    def __init__(self, *modules: nn.Module, batch_norm: str) -> None:
+        super().__init__()
+        self.copies = nn.ModuleList(copy.deepcopy(module) for module in modules)
+        self.copies.requires_grad_(False)
+        self.batch_norm = batch_norm
+
+    @torch.no_grad()
+    def forward(self, views: Tensor) -> Tensor:
+        """Keys (views, images, dim) of views (views, images, 3, s, s)."""
+        if world_size() == 1 or not self._has_own_statistics():
+            return self._encode(views)
+        return torch.cat([self._encode_shuffled(view[None]) for view in views])
+
+    @torch.no_grad()
+    def follow(self, modules: Sequence[nn.Module], keep: float) -> None:
+        """K <- keep k + (1 - keep) q for every weight; running statistics are those of its own batches."""
+        own: list[Tensor] = [*self.copies.parameters()]
+        others: list[Tensor] = [p for module in modules for p in module.parameters()]
+        torch._foreach_lerp_(own, others, 1 - keep)
+
+    def _encode(self, views: Tensor) -> Tensor:
+        return encode_views([views], *self.copies, batch_norm=self.batch_norm)
+
+    def _has_own_statistics(self) -> bool:
+        """Whether there are batch statistics that processes do not share."""
+        return any(isinstance(layer, _BatchNorm) for layer in self.modules())
+
+    def _encode_shuffled(self, view: Tensor) -> Tensor:
+        """Keys (1, images, dim) of one view, encoded wherever a random order has put each image."""
+        ring = Ring.of(view.shape[1], view.device)
+        start = sum(ring.sizes[: ring.rank])
+        own = slice(start, start + ring.images)
+        images = gather(view.flatten(2))
+        order = torch.randperm(ring.total, device=view.device)
+        dist.broadcast(order, src=0)
+        part = images[:, order[own]].reshape(view.shape)
+        if view[0].is_contiguous(memory_format=torch.channels_last):
+            part = part[0].contiguous(memory_format=torch.channels_last)[None]
+        return gather(self._encode(part))[:, order.argsort()[own]]

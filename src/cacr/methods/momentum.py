@@ -1,0 +1,106 @@
+"""The momentum framework: MoCo v3, with a predictor and the keys of the batch as negatives."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from cacr.encoders import Encoder
+from cacr.losses import Objective, momentum
+from cacr.methods.framework import (
+    FRAMEWORKS,
+    Facts,
+    Framework,
+    Negatives,
+    batch_negatives,
+    encode_views,
+)
+from cacr.methods.gather import exchanged
+from cacr.methods.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
+from cacr.methods.trial import why_not
+
+EMA_TRANSFORMER, EMA_CONVOLUTIONS = 0.99, 0.996
+
+
+@FRAMEWORKS.register("momentum")
+class Momentum(Framework):
+    """MoCo v3: predictions against a momentum encoder's keys of the other images in the batch.
+
+    A query is encoder, head (projector) and predictor of any crop; keys are momentum encoder and head of the
+    global crops. Positives of a query are the keys of the image's other views, negatives the keys of the other
+    images in the global batch, as the objective's ``negatives`` says; here ``cross`` is the default.
+
+    Args:
+        encoder: images (n, 3, s, s) -> features.
+        head: features -> embeddings, the projector.
+        objective: pairs -> named parts of the loss.
+        predictor: embeddings -> predictions of the same dimension.
+        batch_norm: statistics ``per_view``, as if each view had its own forward, or ``joint``.
+        ema: share of itself that the momentum encoder keeps at the first step.
+        ema_schedule: ``cosine`` from ``ema`` to 1 at the end, or ``constant``.
+    """
+
+    has_predictor = True
+    usual_dim = 256
+    sync_batch_norm = True
+    objective_defaults: ClassVar = {"pos_grad": False, "negatives": "cross"}
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: nn.Module,
+        objective: Objective,
+        *,
+        predictor: nn.Module,
+        batch_norm: str = "per_view",
+        ema: float = EMA_TRANSFORMER,
+        ema_schedule: EmaSchedule = "cosine",
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.predictor = predictor
+        self.objective = objective
+        self.batch_norm = batch_norm
+        self.ema, self.ema_schedule = ema, ema_schedule
+        self.key_encoder = KeyEncoder(encoder, head, batch_norm=batch_norm)
+
+    def embed(self, views: Sequence[Tensor]) -> Tensor:
+        """Predictions (views, images, dim) of all crops."""
+        return encode_views(views, self.encoder, self.head, self.predictor, batch_norm=self.batch_norm)
+
+    def targets(self, views: Sequence[Tensor]) -> Tensor:
+        """Keys (views, images, dim) of the global crops."""
+        keys: Tensor = self.key_encoder(views[0])
+        return keys
+
+    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+        """Predictions against keys (see :class:`Framework`)."""
+        assert targets is not None
+        (queries, keys), _ = exchanged("gather", queries, targets)
+        return self.objective.parts(momentum(queries, keys, self.objective.negatives))
+
+    def after_step(self, step: int, total: int) -> None:
+        """The momentum encoder follows encoder and head."""
+        self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
+
+    @classmethod
+    def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
+        """Objectives that do not compare queries with keys."""
+        return why_not(objective, lambda q, k: momentum(q, k, objective.negatives), local=local)
+
+    @classmethod
+    def usual_head(cls, encoder: str, transformer: bool) -> str:
+        """Of MoCo v3: three layers for transformers, two for others."""
+        return "moco_v3_vit" if transformer else "moco_v3"
+
+    @classmethod
+    def usual_options(cls, facts: Facts) -> dict[str, Any]:
+        """A momentum that suits encoder and length of the run."""
+        most = EMA_TRANSFORMER if facts.transformer else EMA_CONVOLUTIONS
+        return {"ema": usual_ema(most, facts.steps)}
+
+    def negatives(self, images: int, views: int) -> Negatives:
+        """Negatives of one query (see :class:`Framework`)."""
+        found = batch_negatives(self.objective.negatives, images, views)
+        return Negatives(found.number, f"momentum keys of {found.origin}")

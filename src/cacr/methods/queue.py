@@ -1,0 +1,158 @@
+"""The queue framework: MoCo v2, with keys of earlier batches as negatives."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from cacr.encoders import Encoder
+from cacr.losses import BYOLLoss, Objective, SimSiamLoss, queued
+from cacr.losses.pairs import unit
+from cacr.methods.framework import FRAMEWORKS, Facts, Framework, Negatives, encode_views
+from cacr.methods.gather import exchanged, gather, world_size
+from cacr.methods.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
+from cacr.methods.trial import why_not
+
+InBatchNegatives = Literal["gathered", "local", "off"]
+
+LARGEST = 65_536
+EMA = 0.999
+
+
+@FRAMEWORKS.register("queue")
+class Queue(Framework):
+    """MoCo v2: positives from a momentum encoder, negatives from a queue of its earlier keys.
+
+    Every view goes through both encoders (local crops through the query encoder only). A query's positives are
+    the keys of the image's other views; its negatives are the queue and, in one softmax with it, the queries of
+    the other images in the batch, same view. After the step the keys of the last (global) view join the queue
+    and the oldest leave it: the current batch is never in it during the loss.
+
+    Args:
+        encoder: images (n, 3, s, s) -> features.
+        head: features -> embeddings.
+        objective: pairs -> named parts of the loss.
+        batch_norm: statistics ``per_view``, as if each view had its own forward, or ``joint``.
+        queue_size: keys in the queue.
+        ema: share of itself that the momentum encoder keeps at each step.
+        ema_schedule: ``constant``, or ``cosine`` from ``ema`` to 1 at the end.
+        in_batch: negatives from the batch: of all processes (``gathered``), of each process alone (``local``, as
+            the authors ran it; the result then depends on the number of processes), or none (``off``).
+        symmetric: every view is a query; false: the first view is the only query, and the only one without key.
+    """
+
+    objective_defaults: ClassVar = {"pos_grad": False}
+    meaningless_options = frozenset({"negatives"})
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: nn.Module,
+        objective: Objective,
+        *,
+        batch_norm: str = "per_view",
+        queue_size: int = LARGEST,
+        ema: float = EMA,
+        ema_schedule: EmaSchedule = "constant",
+        in_batch: InBatchNegatives = "gathered",
+        symmetric: bool = True,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.objective = objective
+        self.batch_norm = batch_norm
+        self.ema, self.ema_schedule = ema, ema_schedule
+        self.in_batch, self.symmetric = in_batch, symmetric
+        self.key_encoder = KeyEncoder(encoder, head, batch_norm=batch_norm)
+        self.queue: Tensor
+        self.pointer: Tensor
+        self.register_buffer("queue", unit(torch.randn(queue_size, _dim(encoder, head))))
+        self.register_buffer("pointer", torch.zeros((), dtype=torch.long))
+        self._waiting: list[Tensor] = []
+
+    def embed(self, views: Sequence[Tensor]) -> Tensor:
+        """Queries (views, images, dim): of all views, or of the first alone."""
+        seen = views if self.symmetric else [views[0][:1]]
+        return encode_views(seen, self.encoder, self.head, batch_norm=self.batch_norm)
+
+    def targets(self, views: Sequence[Tensor]) -> Tensor:
+        """Keys (views, images, dim) of the global crops."""
+        keys: Tensor = self.key_encoder(views[0] if self.symmetric else views[0][1:])
+        return keys
+
+    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+        """Queries against keys and queue (see :class:`Framework`)."""
+        assert targets is not None
+        if self.training:
+            self._waiting.append(gather(targets[-1:])[0])
+        if self.in_batch != "local":
+            (queries, targets), _ = exchanged("gather", queries, targets)
+        pairs = queued(
+            queries,
+            targets,
+            self.queue,
+            in_batch=self.in_batch != "off",
+            key_views=None if self.symmetric else range(1, len(targets) + 1),
+        )
+        return self.objective.parts(pairs)
+
+    @torch.no_grad()
+    def after_step(self, step: int, total: int) -> None:
+        """The momentum encoder follows, and the keys of the step's batches join the queue."""
+        self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
+        for keys in self._waiting:
+            enqueue(self.queue, self.pointer, unit(keys))
+        self._waiting.clear()
+
+    @classmethod
+    def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
+        """Objectives that need a predictor, or something else than positives and one set of negatives."""
+        if isinstance(objective, BYOLLoss | SimSiamLoss):
+            return "queue has no predictor: without it this objective collapses; take framework momentum"
+        return why_not(objective, lambda q, k: queued(q, k, k.flatten(0, 1)), local=local)
+
+    @classmethod
+    def usual_head(cls, encoder: str, transformer: bool) -> str:
+        """Of MoCo v2, but small_alexnet's own last layer."""
+        return "linear" if encoder == "small_alexnet" else "moco_v2"
+
+    @classmethod
+    def usual_options(cls, facts: Facts) -> dict[str, Any]:
+        """A queue of at most half the data set, in whole batches; a momentum that suits the length of the run."""
+        most = min(LARGEST, facts.images // 2)
+        size = max(facts.batch_size, most // facts.batch_size * facts.batch_size)
+        return {"queue_size": size, "ema": usual_ema(EMA, facts.steps)}
+
+    def negatives(self, images: int, views: int) -> Negatives:
+        """Negatives of one query (see :class:`Framework`)."""
+        size = len(self.queue)
+        match self.in_batch:
+            case "off":
+                return Negatives(size, "the queue")
+            case "local":
+                others = images // world_size() - 1
+                return Negatives(size + others, "the queue, and the other images of the process, same view")
+            case _:
+                return Negatives(size + images - 1, "the queue, and the other images in the batch, same view")
+
+
+@torch.no_grad()
+def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor) -> None:
+    """Put keys (n, dim) in the places of the oldest of a queue (size, dim), in place.
+
+    Args:
+        queue: a ring; ``pointer``, a scalar, is the place of its oldest key.
+        pointer: moves on by n.
+        keys: at most as many as the queue holds.
+    """
+    places = (pointer + torch.arange(len(keys), device=queue.device)) % len(queue)
+    queue.index_copy_(0, places, keys.to(queue.dtype))
+    pointer.copy_((pointer + len(keys)) % len(queue))
+
+
+def _dim(encoder: Encoder, head: nn.Module) -> int:
+    """The dimension of the embeddings: the last linear layer's, whatever follows it."""
+    linear = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
+    return linear[-1].out_features if linear else encoder.feature_dim

@@ -1,0 +1,51 @@
+"""Small frameworks for tests: an encoder without batch statistics, on images of a few pixels."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cacr.encoders import Encoder, EncoderInfo
+from cacr.losses import OBJECTIVES
+from cacr.methods import FRAMEWORKS, Framework
+
+SIZE, LOCAL, FEATURES, DIM = 4, 2, 6, 5
+
+
+class Pooled(nn.Module):
+    """Images of any size to features, each image on its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3 * 4, FEATURES)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.tanh(self.layer(nn.functional.adaptive_avg_pool2d(images, 2).flatten(1)))
+
+
+def make_framework(
+    name: str, objective: str = "cacr", *, norm: bool = False, seed: int = 0, **options: Any
+) -> Framework:
+    """A framework in float64; ``norm`` gives its head batch norm. Options not of the objective are its own."""
+    torch.manual_seed(seed)
+    kind, loss = FRAMEWORKS[name], OBJECTIVES[objective]
+    own = {n: options.pop(n) for n in list(options) if n in kind.option_names()}
+    if name == "queue":
+        own.setdefault("queue_size", 16)
+    if kind.has_predictor:
+        own["predictor"] = nn.Linear(DIM, DIM)
+    if objective == "swav":
+        options["dim"] = DIM
+    head = nn.Sequential(nn.Linear(FEATURES, DIM), nn.BatchNorm1d(DIM)) if norm else nn.Linear(FEATURES, DIM)
+    encoder = Encoder(Pooled(), EncoderInfo("pooled", SIZE, FEATURES))
+    made = kind(encoder, head, loss(**kind.objective_options(loss, options)), **own)  # type: ignore[call-arg]
+    return made.double()
+
+
+def make_views(views: int, images: int, *, local: int = 0, seed: int = 0) -> list[Tensor]:
+    """Views as a framework takes them: (views, images, 3, 4, 4), and local ones of 2 pixels where asked for."""
+    draw = torch.Generator().manual_seed(seed)
+    made = [torch.randn(views, images, 3, SIZE, SIZE, dtype=torch.float64, generator=draw)]
+    if local:
+        made.append(torch.randn(local, images, 3, LOCAL, LOCAL, dtype=torch.float64, generator=draw))
+    return made
