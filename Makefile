@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all lint install format
+.PHONY: demo test test-all lint install format browser
 
 demo: install
 	$(BIN)/cacr demo
@@ -18,6 +18,10 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest
+
+# For the tests of the report page, where no Chromium is installed already; needs the network.
+browser: install
+	@command -v chromium chromium-browser google-chrome || $(BIN)/playwright install chromium
 
 format: install
 	$(BIN)/ruff format .

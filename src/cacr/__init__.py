@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import embed, evaluate, export, pretrain, search
+    from cacr.api import embed, evaluate, export, pretrain, report, search
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
-__all__ = ["CACRLoss", "embed", "evaluate", "export", "load_encoder", "pretrain", "search"]
+__all__ = ["CACRLoss", "embed", "evaluate", "export", "load_encoder", "pretrain", "report", "search"]
 
 _HOME = {
     "CACRLoss": "cacr.losses",
@@ -22,6 +22,7 @@ _HOME = {
     "export": "cacr.api",
     "load_encoder": "cacr.encoders",
     "pretrain": "cacr.api",
+    "report": "cacr.api",
     "search": "cacr.api",
 }
 

@@ -10,7 +10,14 @@ from cacr.diagnostics.observer import observe
 from cacr.evaluation import Embedded, Found, Result, embed_source, evaluate_run, search_source
 from cacr.exporting import Exported, export_run
 from cacr.files import require_new_file
-from cacr.reporting import PICTURES, write_neighbours, write_report
+from cacr.reporting import (
+    MOST_PICTURES,
+    MOST_POINTS,
+    PICTURES,
+    refresh_report,
+    write_neighbours,
+    write_report,
+)
 from cacr.training import Outcome, is_first_process
 from cacr.training import pretrain as train_encoder
 
@@ -34,7 +41,11 @@ def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = Fal
     """As :func:`pretrain`, with all settings in one mapping."""
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
-        write_report(Path(out))
+        if outcome.status == "finished":
+            # As many images as may have a picture: more of them are for `cacr report`, where they are asked for.
+            write_report([Path(out)], points=MOST_PICTURES, stage=bar)
+        else:
+            refresh_report(Path(out))
     return outcome
 
 
@@ -61,7 +72,7 @@ def evaluate_with(run: AnyPath, values: Mapping[str, Any]) -> list[Result]:
     with bar("evaluating") as progress:
         results = evaluate_run(Path(run), values, progress=progress)
     if (Path(run) / "config.yaml").exists():
-        write_report(Path(run))
+        refresh_report(Path(run))
     return results
 
 
@@ -69,6 +80,40 @@ def _names(value: str | Sequence[str]) -> tuple[str, ...]:
     """Names from a list, or from one string with commas."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(str(part).strip() for part in parts)
+
+
+def report(
+    *,
+    runs: AnyPath | Sequence[AnyPath],
+    out: AnyPath | None = None,
+    data: AnyPath | None = None,
+    data_root: AnyPath | None = None,
+    download: bool = False,
+    points: int = MOST_POINTS,
+) -> tuple[Path, str]:
+    """Write the page of one run, or of several side by side, with the map of their embeddings.
+
+    Args:
+        runs: a run folder, or several.
+        out: the file; ``report.html`` in the folder of a single run by default.
+        data: whose images the map shows; by default those that the first run was trained on.
+        data_root: where named data sets lie; by default where the first run found them.
+        download: allow downloads of data sets.
+        points: images on the map, over all runs; at most 50,000.
+
+    Returns:
+        The file, and why it has no images (empty where it has).
+    """
+    paths = [runs] if isinstance(runs, str | PathLike) else runs
+    return write_report(
+        [Path(path) for path in paths],
+        out=None if out is None else Path(out),
+        data=None if data is None else str(data),
+        data_root=None if data_root is None else Path(data_root),
+        download=download,
+        points=points,
+        stage=bar,
+    )
 
 
 def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embedded:

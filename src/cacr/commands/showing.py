@@ -8,11 +8,33 @@ import typer
 from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
 
 
-def report(run: Annotated[Path, typer.Argument(help="Run folder.")]) -> None:
-    """Write the page of a run anew: settings, curves, results."""
-    from cacr.reporting import write_report
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folder, or several to show side by side.")],
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file; by default report.html in the folder of a single run.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Whose images the map shows; by default the first run's own.")
+    ] = None,
+    points: Annotated[
+        int, typer.Option(min=1, max=50_000, help="Images on the map, over all runs; more are drawn from.")
+    ] = 50_000,
+    data_root: DataRoot = None,
+    download: Download = False,
+) -> None:
+    """Write the page of a run, or of several: verdict, curves, results, weights, a map of the embeddings.
 
-    show(f"report: {write_report(run)}")
+    cacr report runs/c10
+
+    cacr report runs/a runs/b --out compare.html --data cifar10 --data-root ~/data --points 10000
+    """
+    from cacr.api import report as write
+
+    values = given(None, data_root=data_root, download=download)
+    page, missing = write(runs=runs, out=out, data=data, points=points, **values)
+    show(f"report: {page}")
+    if missing:
+        show(f"note: {missing}")
 
 
 def views(

@@ -1,6 +1,15 @@
-"""Reports: what a run did, on one page."""
+"""Reports: what a run did and what it learned, on one page."""
 
 from cacr.reporting.neighbours import PICTURES, draw_neighbours, write_neighbours
-from cacr.reporting.page import write_report
+from cacr.reporting.page import refresh_report, write_report
+from cacr.reporting.shown import MOST_PICTURES, MOST_POINTS
 
-__all__ = ["PICTURES", "draw_neighbours", "write_neighbours", "write_report"]
+__all__ = [
+    "MOST_PICTURES",
+    "MOST_POINTS",
+    "PICTURES",
+    "draw_neighbours",
+    "refresh_report",
+    "write_neighbours",
+    "write_report",
+]

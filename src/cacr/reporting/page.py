@@ -1,88 +1,127 @@
-"""The page of a run: one HTML file that opens offline."""
+"""The page of one run or several: one HTML file that opens offline."""
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from cacr.evaluation import read_results
-from cacr.files import write_atomically
-from cacr.reporting.curves import curve_svg
+import cacr
+from cacr.errors import UserError
+from cacr.files import require_writable, write_atomically
+from cacr.reporting.facts import RESULTS_HEADER, run_facts
+from cacr.reporting.gallery import Stage, build_gallery, silent
+from cacr.reporting.model import encoder_digest
+from cacr.reporting.packing import script_json
+from cacr.reporting.series import charts_for
+from cacr.reporting.shown import MOST_POINTS
 from cacr.training import RunFolder
 
-_CURVES = {
-    "loss": ("loss", "attraction", "repulsion"),
-    "learning rate": ("lr",),
-    "images per second": ("images_per_second",),
-    "share of time spent waiting for data": ("data_wait",),
-}
-"""Charts of the page: title -> the figures of ``metrics.jsonl`` that they draw."""
+_STYLES = ("page.css", "charts.css", "map.css")
+_SCRIPTS = ("dom", "unpack", "tables", "charts", "pictures", "points", "map", "gallery", "main")
+_GALLERY = re.compile(r'<script type="application/json" id="gallery">(.*?)</script>', re.DOTALL)
 
 
-def write_report(path: Path) -> Path:
-    """Write ``report.html`` into a run folder and return its place."""
-    run = RunFolder(path)
-    settings = run.read_settings()
-    metrics = run.read_metrics()
-    page = Template((files("cacr.reporting") / "page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(f"{settings.objective} on {settings.data}"),
-        summary=escape(_summary(run, metrics)),
-        results=_results(run),
-        curves="".join(_curves(metrics)) or "<p>Nothing has been logged yet.</p>",
-        settings=_table(("setting", "value"), settings.model_dump(mode="json").items()),
-    )
-    write_atomically(run.report, page.encode())
-    return run.report
+def write_report(
+    runs: Sequence[Path],
+    *,
+    out: Path | None = None,
+    data: str | None = None,
+    data_root: Path | None = None,
+    download: bool = False,
+    points: int = MOST_POINTS,
+    stage: Stage = silent,
+) -> tuple[Path, str]:
+    """Write the page of some runs, map and pictures included.
 
+    Args:
+        runs: Run folders; several are shown side by side.
+        out: The file; ``report.html`` in the folder of a single run by default.
+        data: Whose images the map shows; by default those that the first run was trained on. Where these are
+            no longer there the page is written without images.
+        data_root: Where named data sets lie.
+        download: Allow downloads of data sets.
+        points: Images on the map, over all runs.
+        stage: Shows progress.
 
-def _summary(run: RunFolder, metrics: list[dict[str, Any]]) -> str:
-    if not metrics:
-        return f"{run.path.name}: no step has been made yet"
-    last = metrics[-1]
-    figures = [f"{last['step']:,} steps"]
-    figures += [f"{last['epoch']:g} epochs"] if "epoch" in last else []
-    figures += [f"loss {last['loss']:.4f}"] if "loss" in last else []
-    return f"{run.path.name}: {', '.join(figures)}"
+    Returns:
+        The file, and why it has no images (empty where it has).
 
-
-def _curves(metrics: list[dict[str, Any]]) -> Iterable[str]:
-    for title, names in _CURVES.items():
-        lines = {
-            name: [(row["epoch"], row[name]) for row in metrics if name in row and "epoch" in row]
-            for name in names
-            if any(name in row for row in metrics)
-        }
-        if lines:
-            yield curve_svg(title, lines, from_zero=title != "loss")
-
-
-def _results(run: RunFolder) -> str:
-    results = read_results(run.evaluation)
-    if not results:
-        return "<p>No evaluation yet: run <code>cacr evaluate</code>.</p>"
-    rows = (
-        (
-            result.protocol,
-            result.subject,
-            "all" if result.labels_per_class is None else f"{result.labels_per_class} a class",
-            measure,
-            text,
-            result.data,
-            result.split,
-            ", ".join(f"{name}={value}" for name, value in {**result.settings, "seed": result.seed}.items()),
+    Raises:
+        UserError: no run folder, no such data, or the file cannot be written.
+    """
+    target = _target(runs, out)
+    facts = [run_facts(path) for path in runs]
+    missing, gallery = "", None
+    try:
+        gallery = build_gallery(
+            runs, data=data, data_root=data_root, download=download, points=points, stage=stage
         )
-        for result in results
-        for measure, text in result.measures.items()
-    )
-    return _table(("protocol", "what", "labels", "measure", "score", "data", "judged on", "settings"), rows)
+    except UserError as error:
+        if data is not None:
+            raise
+        missing = f"The page has no images: {error}"
+    write_atomically(target, _html(facts, gallery, missing).encode())
+    return target, missing
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of texts; whatever they contain, they are shown as text."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+def refresh_report(run: Path) -> Path:
+    """Write the page of a run anew, with the images that are on it already if the encoder is still the same."""
+    target = RunFolder(run).report
+    facts = run_facts(run)
+    gallery = _old_gallery(target, encoder_digest(run))
+    missing = "" if gallery else f"The page has no images yet: cacr report {run} adds them."
+    write_atomically(target, _html([facts], gallery, missing).encode())
+    return target
+
+
+def _target(runs: Sequence[Path], out: Path | None) -> Path:
+    """Where the page goes; wrong places are refused before anything is computed."""
+    if not runs:
+        raise UserError("a report needs at least one run folder")
+    if out is None:
+        if len(runs) > 1:
+            raise UserError("several runs need a name for their common page: add --out FILE.html")
+        return RunFolder(runs[0]).report
+    if out.is_dir():
+        raise UserError(f"{out} is a folder: name a file, such as {out / 'report.html'}")
+    require_writable(out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _html(facts: Sequence[dict[str, Any]], gallery: dict[str, Any] | None, missing: str) -> str:
+    title = facts[0]["title"] if len(facts) == 1 else f"{len(facts)} runs side by side"
+    page = {
+        "title": title,
+        "runs": [{name: value for name, value in run.items() if name != "results"} for run in facts],
+        "results": {"header": RESULTS_HEADER, "rows": [row for run in facts for row in run["results"]]},
+        "charts": charts_for([run["series"] for run in facts]),
+        "missing": missing,
+        "version": cacr.__version__,
+    }
+    return Template(_web("page.html")).substitute(
+        title=escape(title),
+        style="\n".join(_web(name) for name in _STYLES),
+        page=script_json(page),
+        gallery=script_json(gallery),
+        script="\n".join(_web(f"{name}.js") for name in _SCRIPTS),
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _web(name: str) -> str:
+    return (files("cacr.reporting") / "web" / name).read_text(encoding="utf-8")
+
+
+def _old_gallery(page: Path, digest: str) -> dict[str, Any] | None:
+    """The images of a page that was written earlier, if they were made with the same encoder alone."""
+    try:
+        found = _GALLERY.search(page.read_text(encoding="utf-8"))
+        gallery = json.loads(found[1]) if found else None
+    except (OSError, ValueError):
+        return None
+    known = isinstance(gallery, dict) and gallery.get("digests") == [digest]
+    return gallery if known else None

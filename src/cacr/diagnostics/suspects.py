@@ -1,0 +1,79 @@
+"""Pairs of images that are worth a look by a person who curates the data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacr.diagnostics.relations import Related
+
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+DUPLICATE = 0.98
+"""Two images whose pixels correlate at least this much are near-duplicates."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of images, the strongest first.
+
+    Attributes:
+        index: (p, 2) numbers of the images, the smaller first.
+        value: (p,) how strong.
+    """
+
+    index: Indices
+    value: Floats
+
+    def where(self, chosen: NDArray[np.bool_]) -> "Pairs":
+        """The pairs that a mask (p,) chooses."""
+        return Pairs(self.index[chosen], self.value[chosen])
+
+
+def pairs_of(related: Related) -> Pairs:
+    """Each unordered pair once, with the larger of its two values, the largest first."""
+    first = np.repeat(np.arange(len(related.index)), related.index.shape[1])
+    second = related.index.numpy().ravel()
+    value = related.value.numpy().astype(np.float64).ravel()
+    both = np.sort(np.stack([first, second], axis=1), axis=1)
+    order = np.lexsort((both[:, 1], both[:, 0], -value))
+    _, kept = np.unique(both[order], axis=0, return_index=True)
+    kept = order[np.sort(kept)]
+    return Pairs(both[kept], value[kept])
+
+
+def agree(pairs: Pairs, neighbours: Related) -> NDArray[np.bool_]:
+    """(p,) whether the two images of each pair are among each other's neighbours."""
+    index = neighbours.index.numpy()
+    a, b = pairs.index.T
+    mutual: NDArray[np.bool_] = (index[a] == b[:, None]).any(1) & (index[b] == a[:, None]).any(1)
+    return mutual
+
+
+def among(pairs: Pairs, others: Pairs) -> NDArray[np.bool_]:
+    """(p,) whether each pair is one of the others."""
+    known = {(a, b) for a, b in others.index.tolist()}
+    return np.array([(a, b) in known for a, b in pairs.index.tolist()], dtype=bool)
+
+
+def one_each(pairs: Pairs, count: int) -> Pairs:
+    """The strongest ``count`` pairs in which no image comes twice: one odd image must not fill a list."""
+    seen: set[int] = set()
+    chosen = np.zeros(len(pairs.index), dtype=bool)
+    for number, (a, b) in enumerate(pairs.index.tolist()):
+        if a not in seen and b not in seen:
+            chosen[number] = True
+            seen |= {a, b}
+            if len(seen) == 2 * count:
+                break
+    return pairs.where(chosen)
+
+
+def correlation(first: Floats, second: Floats) -> Floats:
+    """(p,) correlation over the pixels of images (p, pixels); two flat images correlate fully when equal."""
+    a, b = (x - x.mean(1, keepdims=True) for x in (first, second))
+    scale = np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    flat = np.where(np.isclose(first, second).all(1), 1.0, 0.0)
+    values: Floats = np.divide((a * b).sum(1), scale, out=flat, where=scale > 0)
+    return values

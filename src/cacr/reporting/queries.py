@@ -1,0 +1,128 @@
+"""The paper's weights figure, for several queries: positives with pi+, negatives with pi-."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cacr.data import ArraySource, Loader, Source
+from cacr.evaluation.machine import Machine
+from cacr.losses.measures import negative_weights, positive_weights
+from cacr.randomness import generator, numpy_generator
+from cacr.reporting.model import RunModel
+from cacr.reporting.sprites import Sheet, SquareCrop
+from cacr.views import PRESETS, Views
+
+QUERIES, BATCH = 4, 128
+_POSITIVES, _NEGATIVES = 8, 5
+
+
+def weight_figures(
+    model: RunModel, source: Source, sheet: Sheet, machine: Machine, *, seed: int = 0
+) -> dict[str, Any]:
+    """Queries with the weights of their positives and of their nearest and farthest negatives.
+
+    A batch is drawn and goes through the run's own views; the first images of it are the queries, in their
+    first view. Positives are their other views, negatives the first views of the other images.
+
+    Args:
+        model: The run's networks.
+        source: Its images, all readable.
+        sheet: Receives the pictures.
+        machine: Where to compute.
+        seed: Of batch and views.
+
+    Returns:
+        ``{t_pos, t_neg, batch, queries: [{cell, image, positives: [{cell, weight}], most: [...], least:
+        [...]}]}``; cells are numbers in ``sheet``, images numbers in ``source``. Weights are relative: 1 is
+        what each would weigh if all weighed the same.
+    """
+    settings = model.settings
+    wanted = settings.batch_size if isinstance(settings.batch_size, int) else BATCH
+    rng = numpy_generator("queries", seed)
+    chosen = np.sort(rng.choice(len(source), min(wanted, BATCH, len(source)), replace=False))
+    found: dict[str, Any] = {"t_pos": model.t_pos, "t_neg": model.t_neg, "batch": len(chosen), "queries": []}
+    if len(chosen) < 2:
+        return found
+    views = _views(model)
+    made = _make_views(source.subset(chosen), views, machine, seed)
+    z = torch.cat([_embed(model, part, machine) for part in made])
+    pi_pos = positive_weights(z, model.t_pos)[0] * (len(z) - 1)
+    pi_neg = negative_weights(z, model.t_neg)[0] * (len(chosen) - 1)
+    pictures = [_pictures(part, views, sheet.side) for part in made]
+    shown = [view for part in pictures for view in part]  # view -> image -> picture
+    for query in rng.permutation(len(chosen))[:QUERIES].tolist():
+        order = pi_pos[query].argsort(descending=True)[:_POSITIVES].tolist()
+        negatives = [j for j in pi_neg[query].argsort(descending=True).tolist() if j != query]
+        found["queries"].append(
+            {
+                "cell": sheet.add(shown[0][query]),
+                "image": int(chosen[query]),
+                "positives": [
+                    {"cell": sheet.add(shown[view + 1][query]), "weight": float(pi_pos[query, view])}
+                    for view in order
+                ],
+                **{
+                    name: [
+                        {
+                            "cell": sheet.add(shown[0][j]),
+                            "image": int(chosen[j]),
+                            "weight": float(pi_neg[query, j]),
+                        }
+                        for j in part
+                    ]
+                    for name, part in (
+                        ("most", negatives[:_NEGATIVES]),
+                        ("least", negatives[_NEGATIVES:][-_NEGATIVES:]),
+                    )
+                },
+            }
+        )
+    return found
+
+
+def _views(model: RunModel) -> Views:
+    settings = model.settings
+    preset = (
+        PRESETS[settings.preset].resized(model.encoder.info.image_size).with_options(**settings.view_options)
+    )
+    count = settings.views if isinstance(settings.views, int) else preset.default_views
+    return Views(preset.for_views(count), preset.mean, preset.std)
+
+
+def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> list[Tensor]:
+    """For each run of views of one size, (views, images, 3, size, size), normalised."""
+    draws = generator("query views", seed)
+    arrays = isinstance(source, ArraySource)
+    loader = Loader(
+        source,
+        batch_size=len(source),
+        seed=seed,
+        workers=machine.workers,
+        crop=None if arrays else views.crop,
+        shuffle=False,
+        at_least=views.at_least,
+    )
+    try:
+        batch = next(loader.epoch(0))
+    finally:
+        loader.close()
+    return views(batch.images[0], draws) if arrays else views.colour(batch.images, draws)
+
+
+def _embed(model: RunModel, views: Tensor, machine: Machine) -> Tensor:
+    """Unit embeddings (views, images, dim) of views (views, images, 3, size, size)."""
+    with torch.inference_mode():
+        encoder = model.encoder.to(machine.device)
+        features = torch.stack([encoder(view.to(machine.device)).float().cpu() for view in views])
+    return model.embed(features.flatten(0, 1)).reshape(*features.shape[:2], -1)
+
+
+def _pictures(views: Tensor, made_by: Views, side: int) -> list[list[Image.Image]]:
+    """The normalisation undone: for each view, the pictures of the images."""
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (made_by.mean, made_by.std))
+    pixels = (views.float() * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
+    fit = SquareCrop(side).picture
+    return [[fit(Image.fromarray(image.permute(1, 2, 0).numpy())) for image in view] for view in pixels]

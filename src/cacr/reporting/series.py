@@ -1,0 +1,131 @@
+"""The figures of a run over time, for the charts of the page."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MOST_POINTS = 500
+"""A longer curve is thinned to so many points, evenly; the last one stays."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart of the page.
+
+    Attributes:
+        figure: Its name in ``metrics.jsonl``.
+        title: What the page calls it.
+        about: One sentence on how to read it.
+        zero: Whether the y axis starts at zero.
+        spread: The figure that is drawn as a band around this one.
+        bound: The figure that is drawn dotted as its largest possible value.
+    """
+
+    figure: str
+    title: str
+    about: str = ""
+    zero: bool = False
+    spread: str | None = None
+    bound: str | None = None
+
+
+CHARTS = (
+    Chart("loss", "loss", "What is minimised."),
+    Chart("attraction", "attraction", "The part that pulls positives together."),
+    Chart("repulsion", "repulsion", "The part that pushes negatives apart."),
+    Chart("knn", "online kNN accuracy", "Nearest neighbours vote on held-out images.", zero=True),
+    Chart(
+        "entropy",
+        "conditional entropy H(X⁻|X)",
+        "In nats; dotted: its maximum, when all negatives weigh the same.",
+        bound="max_entropy",
+    ),
+    Chart("mutual_information", "mutual information I(X;X⁻)", "In nats: the maximum less the entropy."),
+    Chart("alignment", "alignment", "Mean squared distance of two views of an image; less is closer."),
+    Chart("uniformity", "uniformity", "Less is more evenly spread over the sphere."),
+    Chart("effective_rank", "effective rank", "How many directions the features use.", zero=True),
+    Chart(
+        "positive_distance",
+        "distance of positives",
+        "Mean, and one standard deviation as a band.",
+        zero=True,
+        spread="positive_distance_std",
+    ),
+    Chart(
+        "negative_distance",
+        "distance of negatives",
+        "Mean, and one standard deviation as a band.",
+        zero=True,
+        spread="negative_distance_std",
+    ),
+    Chart("positive_entropy", "entropy of π⁺", "In nats: how evenly the positives weigh.", zero=True),
+    Chart("reversed_forces", "reversed forces", "Share of negatives that are attracted.", zero=True),
+    Chart("lr", "learning rate", zero=True),
+    Chart("images_per_second", "images per second", zero=True),
+    Chart("data_wait", "waiting for data", "Share of the time.", zero=True),
+)
+
+_PART_OF_OTHERS = {"step", "epoch", *(chart.spread for chart in CHARTS), *(chart.bound for chart in CHARTS)}
+
+
+def series_of(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float | None]]]:
+    """Figure -> its epochs ``x`` and values ``y``; values that are not finite are None."""
+    points: dict[str, list[tuple[float, float | None]]] = {}
+    for row in rows:
+        epoch = _number(row.get("epoch"))
+        if epoch is None:
+            continue
+        for name, value in row.items():
+            if (
+                name not in ("step", "epoch")
+                and isinstance(value, int | float)
+                and not isinstance(value, bool)
+            ):
+                points.setdefault(name, []).append((epoch, _number(value)))
+    return {name: _columns(_thinned(found)) for name, found in points.items()}
+
+
+def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The charts of which some run has a figure: those known here first, then any other figure."""
+    found = dict.fromkeys(name for series in all_series for name in series)
+    known = {chart.figure for chart in CHARTS}
+    others = (Chart(name, name) for name in found if name not in known | _PART_OF_OTHERS)
+    return [asdict(chart) for chart in (*CHARTS, *others) if chart.figure in found]
+
+
+def read_reference(run: Path) -> dict[str, Any] | None:
+    """The curves that came with a recipe: ``reference.json`` in the run folder, or None.
+
+    It holds ``{"name": "...", "figures": {"knn": [[epoch, value], ...]}}``.
+    """
+    try:
+        found = json.loads((run / "reference.json").read_text(encoding="utf-8"))
+        series = {
+            str(figure): _columns([(float(x), _number(float(y))) for x, y in points])
+            for figure, points in found["figures"].items()
+        }
+        return {"name": str(found["name"]), "series": series}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _thinned(points: list[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
+    if len(points) <= MOST_POINTS:
+        return points
+    last = len(points) - 1
+    return [points[round(number * last / (MOST_POINTS - 1))] for number in range(MOST_POINTS)]
+
+
+def _columns(points: list[tuple[float, float | None]]) -> dict[str, list[float | None]]:
+    return {"x": [_short(x) for x, _ in points], "y": [_short(y) for _, y in points]}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

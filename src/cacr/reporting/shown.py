@@ -1,0 +1,105 @@
+"""The images that a page shows: whose they are, which are drawn, and what they are called."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cacr.config import PretrainSettings
+from cacr.data import FileSource, Source, imbalanced, open_source, prepare
+from cacr.data.source import Indices
+from cacr.files import printable
+from cacr.randomness import numpy_generator
+from cacr.reporting.packing import packed_texts
+
+MOST_POINTS = 50_000
+MOST_PICTURES = 4_000
+_NAME_LENGTHS = (250, 100, 40)
+_NAMES_BYTES = 3_000_000
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Images of a source.
+
+    Attributes:
+        data: The source's name.
+        opened: The whole source, which knows every image's name.
+        numbers: (n,) numbers of the shown images in ``opened``, ascending.
+        total: How many images there are to draw from.
+    """
+
+    data: str
+    opened: Source
+    numbers: Indices
+    total: int
+
+    @property
+    def source(self) -> Source:
+        """The shown images only."""
+        return self.opened.subset(self.numbers)
+
+    def only(self, kept: Indices) -> "Shown":
+        """Some of the shown images, by their place among them."""
+        return Shown(self.data, self.opened, self.numbers[kept], self.total)
+
+    def names(self) -> tuple[str, list[str]]:
+        """The folder that all images lie in, and the name of each inside it; text that is safe to print."""
+        names = [printable(self.opened.describe(int(number))) for number in self.numbers]
+        if not names or not isinstance(self.opened, FileSource):
+            return "", names
+        folder = os.path.commonpath([str(Path(name).parent) for name in names])
+        return folder, [os.path.relpath(name, folder) for name in names]
+
+    def labels(self) -> tuple[Indices | None, list[str]]:
+        """(n,) classes or None, and the name of each class."""
+        labels = self.opened.labels
+        if labels is None:
+            return None, []
+        chosen = labels[self.numbers]
+        count = int(chosen.max(initial=-1)) + 1
+        known = self.opened.class_names or ()
+        return chosen, [
+            printable(known[c]) if c < len(known) else str(c) for c in range(max(count, len(known)))
+        ]
+
+
+def open_shown(
+    settings: PretrainSettings,
+    data: str | None,
+    *,
+    data_root: Path | None = None,
+    download: bool = False,
+    points: int = MOST_POINTS,
+    seed: int = 0,
+) -> Shown:
+    """The images to show: those of ``data``, or those that the run was trained on.
+
+    Where there are more than ``points``, that many are drawn, each as likely as another.
+
+    Raises:
+        UserError: there is no such data.
+    """
+    root = settings.data_root if data_root is None else data_root
+    opened = open_source(data or settings.data, part="pretrain", root=root, download=download)
+    numbers: Indices = np.arange(len(opened))
+    if data is None and settings.imbalance != "none":
+        prepared = prepare(opened, max_unreadable=settings.max_unreadable)
+        sound = np.setdiff1d(numbers, [problem.index for problem in prepared.problems])
+        _, kept = imbalanced(prepared.source, settings.imbalance, settings.imbalance_seed)
+        numbers = np.sort(sound[kept])
+    total = len(numbers)
+    if total > points:
+        numbers = np.sort(numpy_generator("report", seed).choice(numbers, points, replace=False))
+    return Shown(data or settings.data, opened, numbers, total)
+
+
+def packed_names(names: list[str]) -> str:
+    """The names as the page holds them; the middle of long ones is left out where they take too much room."""
+    for length in _NAME_LENGTHS:
+        half = length // 2
+        packed = packed_texts([n if len(n) <= length else f"{n[:half]}…{n[-half:]}" for n in names])
+        if len(packed) <= _NAMES_BYTES:
+            break
+    return packed

@@ -1,0 +1,141 @@
+// The page from top to bottom.
+
+const page = json("page");
+const main = document.getElementById("main");
+const sections = [];
+
+function section(id, title, ...children) {
+  sections.push([id, title]);
+  main.append(make("section", { id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title), children));
+}
+
+function verdict(run) {
+  const found = run.verdict;
+  if (!found) return [make("p", { class: "soft" }, "This run has no verdict: it was made without diagnostics, or has not got far enough.")];
+  const good = found.verdict === "healthy";
+  const bullets = (title, lines) => (lines.length ? [make("p", { class: "soft" }, title), make("ul", {}, lines.map((line) => make("li", {}, line)))] : []);
+  const earlier = found.history.filter((item, i, list) => i === 0 || item.verdict !== list[i - 1].verdict);
+  return [
+    make("p", { class: `verdict ${good ? "good" : "bad"}` }, `${good ? "✓" : "⚠"} ${found.verdict}`),
+    ...bullets("Evidence", found.evidence),
+    ...bullets("What to try", found.advice),
+    earlier.length > 1 ? make("p", { class: "soft" }, "Over time: " + earlier.map((item) => `${item.verdict} (epoch ${short(item.epoch)})`).join(", ")) : null,
+  ].filter(Boolean);
+}
+
+function overview() {
+  const cards = page.runs.map((run) =>
+    make(
+      "div",
+      { class: "card" },
+      make("h3", {}, page.runs.length > 1 ? `${run.name}: ${run.title}` : run.name),
+      verdict(run),
+      make("div", { class: "tiles" }, run.tiles.map(([label, value]) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, label))))
+    )
+  );
+  section("overview", "Overview", make("div", { class: "side-by-side" }, cards));
+}
+
+function results() {
+  const { header, rows } = page.results;
+  const several = page.runs.length > 1;
+  const cut = (row) => (several ? row : row.slice(1));
+  section("results", "Results", rows.length ? table(cut(header), rows.map(cut), { label: "results" }) : make("p", { class: "soft" }, "No evaluation yet: run `cacr evaluate`."));
+}
+
+function curves() {
+  const made = page.charts.map((spec) => chart(spec, page.runs)).filter(Boolean);
+  section("curves", "Curves", made.length ? [legend(page.runs), make("div", { class: "charts" }, made)] : make("p", { class: "soft" }, "Nothing has been logged yet."));
+}
+
+/** A part of the page for each run, side by side. */
+function perRun(gallery, content) {
+  return make("div", { class: gallery.maps.length > 1 ? "side-by-side" : "" }, gallery.maps.map((map, number) =>
+    make("div", {}, gallery.maps.length > 1 ? make("h3", {}, page.runs[number].name) : null, map.note ? make("p", { class: "soft" }, map.note) : null, content(map))));
+}
+
+function weights(gallery) {
+  section(
+    "weights",
+    "Weights of positives and negatives",
+    make("p", { class: "soft" }, "A batch of images goes through the run's own views. Bars show how hard a positive pulls and a negative pushes its query; 1 is what each would weigh if all weighed the same."),
+    perRun(gallery, (map) => [make("p", { class: "soft" }, `Batch of ${map.weights.batch}; t⁺ = ${short(map.weights.t_pos)}, t⁻ = ${short(map.weights.t_neg)}.`), weightsSection(gallery, map.weights)])
+  );
+}
+
+function mapSection(gallery) {
+  const state = new MapState(gallery);
+  state.views = gallery.maps.map((_, number) => new MapView(state, number, page.runs[number].name));
+  const of = gallery.count < gallery.total ? `${gallery.count.toLocaleString("en")} drawn from ${gallery.total.toLocaleString("en")}` : `${gallery.count.toLocaleString("en")}`;
+  const pictured = gallery.pictured < gallery.count ? `${gallery.pictured.toLocaleString("en")} of them, a random sample and those of the lists below, have a picture.` : "All have a picture: the centre square, as the encoder sees it.";
+  section(
+    "map",
+    "Map of the embeddings",
+    make("p", { class: "soft" }, `${of} images of ${gallery.data}. ${pictured} Near means alike to the encoder: PCA and t-SNE of at most 3,000 drawn images, the others beside their nearest. Clusters are those of k-means.`),
+    gallery.folder ? make("p", { class: "soft" }, `Names are relative to ${gallery.folder}`) : null,
+    mapControls(state),
+    make("div", { class: "maps" }, state.views.map((view) => view.element)),
+    make("p", { class: "soft" }, "Drag to move; click the map, then scroll to zoom. Keys: arrows, + and −, 0 for the whole map, N and P for the next and previous image, Enter to choose, Escape to let go."),
+    chosenPanel(state, page.runs)
+  );
+}
+
+function pairs(gallery) {
+  section(
+    "hardest",
+    "Hardest negatives",
+    make("p", { class: "soft" }, "Pairs that the objective pushes apart hardest although their features do not agree; where there are labels, only pairs of different ones. The number says how many times the weight of an average negative, were all images in one batch. In these three lists an image comes once at most, and no pair is in two of them."),
+    perRun(gallery, (map) => pairList(gallery, map.lists.hardest, (v) => `× ${rough(v)}`, "relative weight"))
+  );
+  section(
+    "false",
+    "Likely false negatives",
+    make("p", { class: "soft" }, "Pairs pushed apart hardest whose features agree (each is among the other's nearest neighbours): perhaps the same thing, which should not be pushed apart. Worth a look by a person who knows the data."),
+    perRun(gallery, (map) => pairList(gallery, map.lists.false, (v) => `× ${rough(v)}`, "relative weight"))
+  );
+  section(
+    "duplicates",
+    "Near-duplicates",
+    make("p", { class: "soft" }, "Near neighbours whose pixels, at 32 × 32, correlate by 0.98 or more: perhaps the same picture twice."),
+    perRun(gallery, (map) => pairList(gallery, map.lists.duplicates, (v) => `correlation ${v.toFixed(3)}`, "correlation"))
+  );
+}
+
+function settings() {
+  const names = [...new Set(page.runs.flatMap((run) => Object.keys(run.settings)))];
+  const header = ["setting", ...page.runs.map((run) => run.name)];
+  const rows = names.map((name) => [name, ...page.runs.map((run) => run.settings[name] ?? "")]);
+  const differs = (row) => page.runs.length > 1 && new Set(row.slice(1)).size > 1;
+  const spent = [...new Set(page.runs.flatMap((run) => run.budget.map(([name]) => name)))];
+  const budget = spent.map((name) => [name, ...page.runs.map((run) => run.budget.find(([n]) => n === name)?.[1] ?? "")]);
+  section("budget", "Budget", budget.length ? table(["spent", ...page.runs.map((run) => run.name)], budget, { label: "budget" }) : make("p", { class: "soft" }, "No encoder has been saved yet."));
+  section("settings", "Settings", table(header, rows, { marked: differs, label: "settings" }), page.runs.length > 1 ? make("p", { class: "soft" }, "Settings that differ are in bold.") : null);
+}
+
+async function build() {
+  overview();
+  results();
+  curves();
+  const gallery = await Gallery.open();
+  if (gallery) {
+    weights(gallery);
+    mapSection(gallery);
+    pairs(gallery);
+  } else {
+    section("map", "Map of the embeddings", make("p", { class: "soft" }, page.missing));
+  }
+  settings();
+  const names = page.runs.map((run) => run.name).join(", ");
+  document.getElementById("top").append(
+    make("h1", {}, page.title),
+    make("p", { class: "soft" }, names),
+    make("nav", { "aria-label": "Sections" }, sections.map(([id, title]) => make("a", { href: `#${id}` }, title)))
+  );
+  document.getElementById("foot").append(`Written by cacr ${page.version}. This file is complete: it loads nothing from elsewhere.`);
+  document.body.dataset.ready = "yes";
+}
+
+build().catch((error) => {
+  main.append(make("p", { role: "alert" }, `The page could not be drawn: ${error.message}`));
+  throw error;
+});

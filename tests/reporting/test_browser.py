@@ -1,0 +1,274 @@
+"""The page in a real browser, opened from disk: what a person sees and does."""
+
+import base64
+import gzip
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cacr.evaluation import encode
+from cacr.losses.pairs import unit
+from cacr.reporting import write_report
+from cacr.reporting.model import load_model
+from cacr.reporting.shown import open_shown
+from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Open a file; afterwards there must have been no error and no request but for the file itself."""
+    contexts, problems, requests = [], [], []
+
+    def open_file(path: Path, **options: Any) -> Any:
+        context = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console", lambda message: message.type in ("error", "warning") and problems.append(message.text)
+        )
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-ready=yes]")
+        return page
+
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert problems == []
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in requests), requests
+    assert sum(url.startswith("file:") for url in requests) == len(contexts)
+
+
+def gallery_of(page: Path) -> dict[str, Any]:
+    found = re.search(r'id="gallery">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    gallery: dict[str, Any] = json.loads(found[1])
+    gallery["names"] = json.loads(gzip.decompress(base64.b64decode(gallery["names"])))
+    return gallery
+
+
+def place_of(page: Any, image: int, run: int = 0) -> tuple[float, float]:
+    page.locator(".map canvas:not(.over)").nth(run).scroll_into_view_if_needed()
+    x, y = page.evaluate(
+        "([run, image]) => document.querySelectorAll('.map canvas:not(.over)')[run].placeOf(image)",
+        [run, image],
+    )
+    return x, y
+
+
+def lonely(gallery: dict[str, Any], count: int = 5) -> list[int]:
+    """Images whose points are farthest from any other, so that the pointer finds them."""
+    places = np.frombuffer(base64.b64decode(gallery["maps"][0]["places"]), "<u2").reshape(-1, 2).astype(float)
+    distance = np.linalg.norm(places[:, None] - places[None], axis=2)
+    np.fill_diagonal(distance, np.inf)
+    return np.argsort(-distance.min(1))[:count].tolist()
+
+
+def mean_colour(element: Any) -> np.ndarray:
+    with Image.open(io.BytesIO(element.screenshot())) as shot:
+        return np.median(np.asarray(shot.convert("RGB"))[4:-4, 4:-4].reshape(-1, 3), axis=0)
+
+
+def test_points_appear_and_everything_is_there(open_page: Open, coloured_page: Path) -> None:
+    page = open_page(coloured_page)
+    titles = page.locator("h2").all_inner_texts()
+    assert titles == [
+        "Overview", "Results", "Curves", "Weights of positives and negatives", "Map of the embeddings",
+        "Hardest negatives", "Likely false negatives", "Near-duplicates", "Budget", "Settings",
+    ]  # fmt: skip
+    page.locator(".map canvas:not(.over)").scroll_into_view_if_needed()
+    drawn = page.evaluate(
+        """() => { const c = document.querySelector('.map canvas');
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 100; return n; }"""
+    )
+    assert drawn > 49 * 10  # a disc of radius 3 has some 30 pixels
+    assert page.locator(".query").count() == 4
+
+
+def test_hovering_shows_the_right_thumbnail(open_page: Open, coloured_page: Path) -> None:
+    gallery = gallery_of(coloured_page)
+    page = open_page(coloured_page)
+    for image in lonely(gallery):
+        page.mouse.move(*place_of(page, image))
+        assert page.locator("#tip b").inner_text() == gallery["names"][image]
+        folder, file = gallery["names"][image].split("/")
+        if file != "copy.png":
+            expected = colour_of(CLASSES.index(folder), int(file[:2]))
+            assert np.abs(mean_colour(page.locator("#tip .picture")) - expected).max() < 12
+        assert folder in page.locator("#tip").inner_text()
+    page.mouse.move(5, 5)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_clicking_shows_the_right_neighbours_and_pushes(
+    open_page: Open, coloured_page: Path, coloured_run: Path
+) -> None:
+    model = load_model(coloured_run)
+    shown = open_shown(model.settings, None)
+    features = encode(model.encoder, shown.source).values
+    x = unit(features).double().numpy()
+    z = model.embed(features).double().numpy()
+    gallery = gallery_of(coloured_page)
+    page = open_page(coloured_page)
+    for image in lonely(gallery, 3):
+        page.mouse.click(*place_of(page, image))
+        others = [j for j in range(len(x)) if j != image]
+        cosine = {j: float(x[image] @ x[j]) for j in others}
+        nearest = sorted(others, key=lambda j: -cosine[j])[:8]
+        near = page.locator(".chosen .near button")
+        assert [int(b.get_attribute("data-image") or -1) for b in near.all()] == nearest
+        assert near.first.inner_text().split()[-1] == f"{cosine[nearest[0]]:.2f}"
+        kernel = {j: np.exp(-model.t_neg * np.sum((z[image] - z[j]) ** 2)) for j in others}
+        hardest = sorted(others, key=lambda j: -kernel[j])[:6]
+        away = page.locator(".chosen .away button")
+        assert [int(b.get_attribute("data-image") or -1) for b in away.all()] == hardest
+        weight = len(others) * kernel[hardest[0]] / sum(kernel.values())
+        assert float(away.first.inner_text().split()[-1]) == pytest.approx(weight, rel=0.06)
+    chosen = int(near.first.get_attribute("data-image") or -1)
+    near.first.click()  # a neighbour can be chosen in turn
+    assert gallery["names"][chosen] in page.locator(".chosen .head").inner_text()
+
+
+def test_filters_hide_points(open_page: Open, coloured_page: Path) -> None:
+    gallery = gallery_of(coloured_page)
+    page = open_page(coloured_page)
+    image = lonely(gallery, 1)[0]
+    label = CLASSES.index(gallery["names"][image].split("/")[0])
+    group = sorted(CLASSES).index(CLASSES[label])  # folders are numbered in the order of their names
+    x, y = place_of(page, image)
+    page.mouse.move(x, y)
+    assert page.locator("#tip").is_visible()
+    button = page.locator(f".classes button[data-group='{group}']")
+    assert CLASSES[label] in button.inner_text()
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    page.mouse.move(*place_of(page, image))
+    assert (
+        page.locator("#tip").is_hidden() or gallery["names"][image] not in page.locator("#tip").inner_text()
+    )
+    page.get_by_role("button", name="Show all groups").click()
+    page.mouse.move(*place_of(page, image))
+    assert page.locator("#tip b").inner_text() == gallery["names"][image]
+    page.get_by_label("Colour by").select_option("cluster")
+    assert page.locator(".classes button").first.inner_text().startswith("cluster 1")
+
+
+def test_names_stay_text(open_page: Open, coloured_page: Path) -> None:
+    page = open_page(coloured_page)
+    assert page.locator("img, iframe, #main i:not(.column i), b b, main script").count() == 0
+    assert page.title() != "taken"
+    assert HOSTILE in page.locator(".classes").inner_text()
+    assert "coloured <i>run" in page.locator("#top").inner_text()
+
+
+def test_zoom_and_keyboard(open_page: Open, coloured_page: Path) -> None:
+    gallery = gallery_of(coloured_page)
+    page = open_page(coloured_page)
+    a, b = lonely(gallery, 2)
+
+    def distance() -> float:
+        return float(np.hypot(*np.subtract(place_of(page, a), place_of(page, b))))
+
+    before = distance()
+    canvas = page.locator(".map canvas:not(.over)")
+    canvas.focus()
+    page.keyboard.press("+")
+    assert distance() == pytest.approx(1.4 * before)
+    page.keyboard.press("0")
+    assert distance() == pytest.approx(before)
+    x, y = place_of(page, a)
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -300)
+    page.wait_for_timeout(100)
+    assert distance() > 1.5 * before and place_of(page, a) == pytest.approx((x, y), abs=1)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 30, steps=3)
+    page.mouse.up()
+    assert place_of(page, a) == pytest.approx((x + 60, y + 30), abs=2)
+    page.keyboard.press("0")
+    page.mouse.move(2, 2)
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    assert page.locator("#tip b").inner_text() == gallery["names"][1]
+    page.keyboard.press("Enter")
+    assert gallery["names"][1] in page.locator(".chosen .head").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator(".chosen .head").count() == 0 and page.locator("#tip").is_hidden()
+
+
+def test_curves_are_read_with_pointer_and_keys(
+    open_page: Open, coloured_page: Path, coloured_run: Path
+) -> None:
+    rows = [json.loads(line) for line in (coloured_run / "metrics.jsonl").read_text().splitlines()]
+    losses = [row["loss"] for row in rows if "loss" in row]
+    page = open_page(coloured_page)
+    chart = page.locator(".chart[data-figure=loss] svg")
+    chart.focus()
+    page.keyboard.press("Home")
+    assert float(page.locator("#tip div").first.inner_text()) == pytest.approx(losses[0], rel=1e-3)
+    page.keyboard.press("ArrowRight")
+    assert float(page.locator("#tip div").first.inner_text()) == pytest.approx(losses[1], rel=1e-3)
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.96, box["y"] + box["height"] / 2)
+    assert float(page.locator("#tip div").first.inner_text()) == pytest.approx(losses[-1], rel=1e-3)
+    path = chart.locator("path.line").get_attribute("d")
+    assert len(re.findall("[ML]", path)) == len(losses)
+
+
+def test_tables_are_copied_as_csv(open_page: Open, coloured_page: Path) -> None:
+    page = open_page(coloured_page)
+    page.get_by_role("button", name="Copy settings as CSV").click()
+    page.wait_for_selector(".table .bar span:has-text('rows copied')")
+    page.locator("body").evaluate(
+        "body => body.append(Object.assign(document.createElement('textarea'), {id: 'paste'}))"
+    )
+    page.locator("#paste").focus()
+    page.keyboard.press("Control+V")
+    text = page.locator("#paste").input_value()
+    lines = text.splitlines()
+    assert lines[0] == "setting,coloured <i>run"
+    assert "objective,cacr" in lines and "batch_size,8" in lines
+
+
+def test_several_runs_share_axes(open_page: Open, coloured_run: Path, trained: Path, tmp_path: Path) -> None:
+    out, missing = write_report([coloured_run, trained], out=tmp_path / "both.html")
+    assert missing == ""
+    page = open_page(out)
+    assert page.locator(".map").count() == 2
+    assert page.locator(".chart[data-figure=loss] path.line").count() == 2
+    image = lonely(gallery_of(out), 1)[0]
+    before = place_of(page, image, 1)
+    page.locator(".map canvas:not(.over)").nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    after = place_of(page, image, 1)
+    assert after[0] == pytest.approx(before[0] - 40) and after[1] == pytest.approx(before[1])
+    page.mouse.click(*place_of(page, image, 0))
+    assert page.locator(".chosen .near").count() == 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scrolling(open_page: Open, coloured_page: Path, scheme: str) -> None:
+    page = open_page(
+        coloured_page,
+        viewport={"width": 360, "height": 740},
+        color_scheme=scheme,
+        has_touch=True,
+        is_mobile=True,
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 150) == (scheme == "dark")
+    image = lonely(gallery_of(coloured_page), 1)[0]
+    page.touchscreen.tap(*place_of(page, image))
+    assert page.locator(".chosen .near button").count() == 8

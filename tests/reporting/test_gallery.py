@@ -1,0 +1,127 @@
+"""The images of the page: names, sample, pictures and lists, against what is in the folder."""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cacr.data import ArraySource
+from cacr.evaluation.machine import Machine
+from cacr.reporting import gallery as module
+from cacr.reporting.gallery import build_gallery
+from cacr.reporting.model import load_model
+from cacr.reporting.queries import weight_figures
+from cacr.reporting.shown import open_shown
+from cacr.reporting.sprites import Sheet, SquareCrop, pictures
+from tests.reporting.conftest import CLASSES, colour_of
+
+
+@pytest.fixture(scope="module")
+def gallery(coloured_run: Path) -> dict[str, Any]:
+    return build_gallery([coloured_run])
+
+
+def _array(text: str, kind: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+def test_the_copy_is_the_near_duplicate(gallery: dict[str, Any], coloured_run: Path) -> None:
+    names = open_shown(load_model(coloured_run).settings, None).names()[1]
+    listed = gallery["maps"][0]["lists"]
+    (a, b, correlation), *_ = listed["duplicates"]
+    assert {names[a], names[b]} == {"apples/03<b>&'.png", f"{CLASSES[2]}/copy.png"}
+    assert correlation == pytest.approx(1)
+    pairs = [tuple(pair[:2]) for name in ("duplicates", "hardest", "false") for pair in listed[name]]
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_lists_follow_their_definitions(gallery: dict[str, Any], coloured_run: Path) -> None:
+    entry = gallery["maps"][0]
+    near = _array(entry["neighbours"], "<u2").reshape(-1, entry["neighbours_each"])
+    labels = _array(gallery["labels"], "<u2")
+    assert near.shape == (49, 8) and entry["lists"]["hardest"] and entry["lists"]["false"]
+    for a, b, _ in entry["lists"]["false"]:
+        assert b in near[a] and a in near[b]
+    for a, b, _ in entry["lists"]["hardest"]:
+        assert not (b in near[a] and a in near[b]) and labels[a] != labels[b]
+    for name in ("hardest", "false"):
+        values = [value for *_, value in entry["lists"][name]]
+        assert values == sorted(values, reverse=True)
+
+
+def test_thumbnails_are_the_images(gallery: dict[str, Any], coloured: Path) -> None:
+    sheet = gallery["thumbnails"]
+    with Image.open(io.BytesIO(base64.b64decode(sheet["source"].split(",")[1]))) as page:
+        pixels = np.asarray(page)
+    side, columns = sheet["side"], sheet["columns"]
+    assert page.size == (columns * side, sheet["rows"] * side) and side % 16 == 0
+    files = sorted(path for path in coloured.rglob("*.png"))
+    assert _array(gallery["sample"], "<u2").tolist() == list(range(49))
+    for cell in (0, 7, 20, 40):
+        row, column = divmod(cell, columns)
+        found = pixels[row * side : (row + 1) * side, column * side : (column + 1) * side]
+        label = CLASSES.index(files[cell].parent.name)
+        expected = colour_of(label, int(files[cell].name[:2]))
+        assert np.abs(np.median(found.reshape(-1, 3), axis=0) - expected).max() < 10
+
+
+def test_large_sets_are_sampled_and_the_lists_have_pictures(
+    coloured_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PICTURES", 45)
+    gallery = build_gallery([coloured_run], points=48)
+    assert (gallery["count"], gallery["total"]) == (48, 49)
+    sample = _array(gallery["sample"], "<u2").tolist()
+    assert len(sample) == len(set(sample)) == 45 and sample == sorted(sample)
+    listed = {i for pairs in gallery["maps"][0]["lists"].values() for a, b, _ in pairs for i in (a, b)}
+    assert listed <= set(sample) and {str(i) for i in listed} == set(gallery["large_of"])
+
+
+def test_two_runs_share_the_points(coloured_run: Path, trained: Path) -> None:
+    gallery = build_gallery([coloured_run, trained], points=40)
+    assert gallery["count"] == 20 and len(gallery["maps"]) == len(gallery["digests"]) == 2
+
+
+def test_weights_of_queries_are_those_of_the_equations(coloured_run: Path) -> None:
+    model = load_model(coloured_run)
+    source = open_shown(model.settings, None).source
+    sheet = Sheet(96, 10**6)
+    figure = weight_figures(model, source, sheet, Machine())
+    assert figure["batch"] == 8 and figure["t_neg"] == model.t_neg == 4.0 and len(figure["queries"]) == 4
+    for query in figure["queries"]:
+        assert len(query["positives"]) == 2 and len(query["most"]) == 5 and len(query["least"]) == 2
+        assert sum(item["weight"] for item in query["positives"]) == pytest.approx(2, rel=1e-4)
+        negatives = [*query["most"], *query["least"]]
+        assert sum(item["weight"] for item in negatives) == pytest.approx(7, rel=1e-4)
+        weights = [item["weight"] for item in negatives]
+        assert weights == sorted(weights, reverse=True)
+        assert query["image"] not in {item["image"] for item in negatives}
+    assert len(sheet.cells) == 4 * (1 + 2 + 7)
+
+
+def test_pictures_are_centre_squares_at_their_size() -> None:
+    wide = np.zeros((20, 60, 3), np.uint8)
+    wide[:, 20:40] = (200, 100, 50)
+    assert np.asarray(SquareCrop(16).picture(Image.fromarray(wide))).reshape(-1, 3).min(0).tolist() == [
+        200,
+        100,
+        50,
+    ]
+    source = ArraySource(
+        "made", torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, 3, 8, 8) * 40
+    )
+    found = [np.asarray(picture) for picture in pictures(source, [1, 4], 16, Machine())]
+    assert [int(picture.mean()) for picture in found] == [40, 160] and found[0].shape == (16, 16, 3)
+
+
+def test_a_sheet_lowers_its_quality_to_fit() -> None:
+    rng = np.random.default_rng(0)
+    cells = [Image.fromarray(rng.integers(0, 256, (48, 48, 3), dtype=np.uint8)) for _ in range(20)]
+    free, tight = Sheet(48, 10**9, list(cells)), Sheet(48, 40_000, list(cells))
+    sizes = [len(sheet.packed()["source"]) for sheet in (free, tight)]  # type: ignore[index]
+    assert sizes[1] * 3 / 4 <= 40_100 < sizes[0]
