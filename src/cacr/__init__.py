@@ -9,17 +9,28 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import embed, evaluate, export, pretrain, report, search
+    from cacr.api import embed, evaluate, export, figures, pretrain, report, search
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
-__all__ = ["CACRLoss", "embed", "evaluate", "export", "load_encoder", "pretrain", "report", "search"]
+__all__ = [
+    "CACRLoss",
+    "embed",
+    "evaluate",
+    "export",
+    "figures",
+    "load_encoder",
+    "pretrain",
+    "report",
+    "search",
+]
 
 _HOME = {
     "CACRLoss": "cacr.losses",
     "embed": "cacr.api",
     "evaluate": "cacr.api",
     "export": "cacr.api",
+    "figures": "cacr.api",
     "load_encoder": "cacr.encoders",
     "pretrain": "cacr.api",
     "report": "cacr.api",

@@ -18,6 +18,7 @@ from cacr.reporting import (
     write_neighbours,
     write_report,
 )
+from cacr.reporting.figures import Drawn, draw_figures
 from cacr.training import Outcome, is_first_process
 from cacr.training import pretrain as train_encoder
 
@@ -165,3 +166,24 @@ def export(*, run: AnyPath, to: str, out: AnyPath) -> Exported:
     """
     with working("exporting, and comparing with the original"):
         return export_run(Path(run), to, Path(out))
+
+
+def figures(
+    *, runs: Sequence[AnyPath], out: AnyPath | None = None, only: Sequence[str] = (), query: int = 0
+) -> list[Drawn]:
+    """Draw the paper's figures for runs, as PNG and SVG.
+
+    Args:
+        runs: run folders.
+        out: folder for the files; left out: ``figures`` in the run folder, or for several runs in the current one.
+        only: names of figures (``cacr list``); left out: all that can be drawn.
+        query: which of the kept images is the query of ``weights`` and ``tsne``.
+
+    Returns:
+        For each figure the files that were written, or why there are none.
+    """
+    with bar("drawing") as progress:
+        folder = None if out is None else Path(out)
+        return draw_figures(
+            [Path(run) for run in runs], out=folder, only=only, query=query, progress=progress
+        )

@@ -13,6 +13,7 @@ from cacr.exporting import FORMATS
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
 from cacr.registry import Registry
+from cacr.reporting.figures import FIGURES
 from cacr.training.check import objective_option_names
 from cacr.views import PRESETS
 
@@ -30,6 +31,7 @@ def listing() -> list[Table]:
         _table("export formats (cacr export --to)", FORMATS),
         _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
         _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
+        _table("figures (cacr figures --only)", FIGURES),
         _table("benchmarks (cacr bench)", benchmark_summaries()),
     ]
 

@@ -37,6 +37,37 @@ def report(
         show(f"note: {missing}")
 
 
+def figures(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the files (default: figures/ in the run, or here for several)."),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Names, separated by commas: entropy, weights, tsne, ...; see `cacr list`."),
+    ] = None,
+    query: Annotated[
+        int, typer.Option(min=0, help="Which of the kept images is the query of weights and tsne.")
+    ] = 0,
+) -> None:
+    """Draw the paper's figures for any runs, as PNG and SVG.
+
+    Entropy and accuracy against epochs, a query with the weights of its positives and negatives, its neighbourhood
+    by t-SNE; and from runs that differ in K, batch size, t+ or t-, accuracy against that setting.
+
+    cacr figures runs/c10
+
+    cacr figures runs/cacr runs/info_nce --only entropy,accuracy-epoch --out compared
+    """
+    from cacr.api import figures as draw
+
+    names = [name.strip() for name in only.split(",")] if only else []
+    for drawn in draw(runs=runs, out=out, only=names, query=query):
+        files = ", ".join(str(path) for path in drawn.files)
+        show(f"{drawn.name}: {files}" if files else f"{drawn.name}: not drawn, {drawn.reason}")
+
+
 def views(
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
     out: Annotated[Path, typer.Option(help="PNG file to write.")],

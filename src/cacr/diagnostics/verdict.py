@@ -25,7 +25,7 @@ EARLY = 30
 POINT = 0.02
 """Collapsed to a point: the mean ||x - y||^2 of two images is below this; 2 where they are spread evenly."""
 
-FEW_DIMENSIONS = 4.0
+FEW_DIMENSIONS = 3.0
 """Dimensional collapse: the effective rank is below this (or half of what it could be, if that is less)."""
 
 NO_NEARER = 0.8

@@ -1,0 +1,31 @@
+"""The conditional entropy of the negatives against epochs (the paper's figures 3 to 5)."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from cacr.errors import UserError
+from cacr.reporting.figures.runs import Run
+from cacr.reporting.figures.style import legend, line_style, plain_axes, text
+
+
+def entropy_figure(runs: Sequence[Run]) -> Figure:
+    """H(X-|X) of several runs; dotted, the largest that it can be.
+
+    Raises:
+        UserError: no run has been measured.
+    """
+    measured = [run for run in runs if run.points("entropy")]
+    if not measured:
+        raise UserError("no run has measured its entropy: diagnostics were off, or no epoch is over yet")
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for number, run in enumerate(measured):
+        points = run.points("entropy")
+        axes.plot(*zip(*points, strict=True), label=text(run.name), **line_style(number))
+    maxima = sorted({round(value, 4) for run in measured for _, value in run.points("max_entropy")})
+    for value in maxima:
+        axes.axhline(value, color="black", linestyle=":", linewidth=1.2, label=f"maximum, {value:.2f}")
+    plain_axes(axes, x="epoch", y="H(X⁻ | X) in nats")
+    legend(axes)
+    return figure

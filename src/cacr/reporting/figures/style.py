@@ -1,0 +1,69 @@
+"""How figures look: colours that colour-blind people can tell apart, and files for screen and print."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from cacr.files import printable, require_writable, write_atomically
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The palette of Okabe and Ito."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
+"""Lines differ in their dashes and markers too, for print without colours; dots are for maxima."""
+
+QUERY, POSITIVE, NEGATIVE = "#009E73", "#0072B2", "#D55E00"
+"""The paper's green, blue and red, from the same palette."""
+
+DPI = 160
+
+
+def text(value: object) -> str:
+    """A text from outside, such as a folder's name, safe to draw: on one line, and no mathematics."""
+    return printable(str(value)).replace("$", r"\$")
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour, dashes and marker of the line with this number."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.5,
+    }
+
+
+def plain_axes(axes: Axes, *, x: str, y: str) -> None:
+    """Name the axes and leave away what says nothing."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    if x == "epoch":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def legend(axes: Axes) -> None:
+    """The names of the lines, outside of the axes, where they hide nothing."""
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write NAME.png and NAME.svg; the same data gives the same bytes."""
+    require_writable(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        buffer = BytesIO()
+        with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+            figure.savefig(buffer, format=suffix, dpi=DPI, metadata=metadata)
+        paths.append(folder / f"{name}.{suffix}")
+        write_atomically(paths[-1], buffer.getvalue())
+    return paths

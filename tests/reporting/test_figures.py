@@ -1,0 +1,213 @@
+"""Figures are checked for the data that they draw."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from PIL import Image
+from safetensors.torch import save_file
+
+from cacr.config import PretrainSettings
+from cacr.diagnostics.snapshots import Snapshot, write_snapshot
+from cacr.errors import UserError
+from cacr.reporting.figures import draw_figures
+from cacr.reporting.figures.accuracy import accuracy_against, accuracy_against_epoch
+from cacr.reporting.figures.entropy import entropy_figure
+from cacr.reporting.figures.neighbourhood import neighbourhood_figure, place
+from cacr.reporting.figures.runs import read_runs
+from cacr.reporting.figures.weights import weights_figure
+from cacr.training import RunFolder
+
+VIEWS, IMAGES, DIM = 4, 20, 6
+
+
+def _run(path: Path, rows: list[dict[str, float]] | None = None, **settings: Any) -> Path:
+    """A run folder with these rows, without a training."""
+    run = RunFolder(path)
+    run.create()
+    values = {"data": "digits", "views": VIEWS, "batch_size": 64, "epochs": 2, **settings}
+    run.write_settings(PretrainSettings(**values), {})
+    run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows or []))
+    return path
+
+
+def _row(epoch: int, entropy: float, knn: float) -> dict[str, float]:
+    return {"step": 10 * epoch, "epoch": epoch, "entropy": entropy, "max_entropy": 4.5, "knn": knn}
+
+
+def _batch(path: Path) -> torch.Tensor:
+    """Embeddings of one batch after steps 0 and 20, and pictures in which every view has a grey of its own."""
+    run = RunFolder(path)
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(VIEWS, IMAGES, DIM))
+    z[1:] = z[0] + 0.4 * z[1:]
+    z = torch.from_numpy(z / np.linalg.norm(z, axis=-1, keepdims=True)).float()
+    write_snapshot(run, Snapshot(0, 0.0, z.flip(0)))
+    write_snapshot(run, Snapshot(20, 2.0, z))
+    grey = torch.arange(VIEWS * IMAGES, dtype=torch.uint8).view(VIEWS, IMAGES, 1, 1, 1)
+    pictures = (2 * grey).expand(-1, -1, 3, 8, 8)
+    content = {"first": pictures[0].contiguous(), "queries": pictures[:, :8].contiguous()}
+    save_file(content, run.diagnostics / "batch.safetensors")
+    return z.half().float()
+
+
+def test_entropy_of_several_runs_below_the_dotted_maximum(tmp_path: Path) -> None:
+    one = _run(
+        tmp_path / "one", [_row(0, 4.4, 0.1), {"step": 5, "epoch": 0.5, "loss": 1.0}, _row(1, 4.0, 0.2)]
+    )
+    two = _run(tmp_path / "two", [_row(0, 4.3, 0.1), _row(2, 3.5, 0.3)])
+    (axes,) = entropy_figure(read_runs([one, two])).axes
+    first, second, maximum = axes.lines
+    assert (first.get_xdata().tolist(), first.get_ydata().tolist()) == ([0, 1], [4.4, 4.0])
+    assert (second.get_xdata().tolist(), second.get_ydata().tolist()) == ([0, 2], [4.3, 3.5])
+    assert list(maximum.get_ydata()) == [4.5, 4.5] and maximum.get_linestyle() == ":"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two", "maximum, 4.50"]
+
+
+def test_accuracy_against_epoch(tmp_path: Path) -> None:
+    run = _run(tmp_path / "run", [_row(0, 4.4, 0.125), _row(2, 4.0, 0.5)])
+    (axes,) = accuracy_against_epoch(read_runs([run])).axes
+    (line,) = axes.lines
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0, 2], [12.5, 50.0])
+
+
+def test_weights_are_those_of_the_last_epoch_beside_their_images(tmp_path: Path) -> None:
+    path = _run(tmp_path / "run", objective_options={"t_pos": 1.5, "t_neg": 3.0})
+    z = _batch(path).double().numpy()
+    figure = weights_figure(read_runs([path])[0], query=2)
+
+    def grey(axes: Any) -> int:
+        return int(axes.images[0].get_array()[0, 0, 0])
+
+    shown = [axes for axes in figure.get_axes() if axes.images]
+    bars = [axes.patches[0].get_height() for axes in figure.get_axes() if axes.patches]
+    query, others = shown[0], shown[1:]
+    assert grey(query) == 2 * 2  # view 0 of image 2
+    d_pos = np.array([np.sum((z[0, 2] - z[v, 2]) ** 2) for v in range(1, VIEWS)])
+    pi_pos = np.exp(1.5 * d_pos) / np.exp(1.5 * d_pos).sum()
+    d_neg = {j: np.sum((z[0, 2] - z[0, j]) ** 2) for j in range(IMAGES) if j != 2}
+    total = sum(np.exp(-3.0 * d) for d in d_neg.values())
+    pi_neg = {j: np.exp(-3.0 * d) / total for j, d in d_neg.items()}
+    order = sorted(pi_neg, key=lambda j: -pi_neg[j])
+    expected = [*order[:6], *order[-6:]]
+    greys = [2 * (v * IMAGES + 2) for v in range(1, VIEWS)] + [2 * j for j in expected]
+    assert [grey(axes) for axes in others] == greys
+    np.testing.assert_allclose(bars, [*pi_pos, *(pi_neg[j] for j in expected)], rtol=5e-3)  # half precision
+
+
+def test_the_neighbourhood_is_centred_and_coloured(tmp_path: Path) -> None:
+    path = _run(tmp_path / "run", objective_options={"t_neg": 3.0})
+    z = _batch(path)
+    figure = neighbourhood_figure(read_runs([path])[0], query=1)
+    assert [axes.get_title() for axes in figure.axes] == ["epoch 0", "epoch 2"]
+    found = place(z, 1)
+    assert found.negatives.shape == (IMAGES - 1, 2) and found.positives.shape == (VIEWS - 1, 2)
+    negatives, positives, query = figure.axes[1].collections
+    np.testing.assert_allclose(negatives.get_offsets(), found.negatives)
+    np.testing.assert_allclose(positives.get_offsets(), found.positives)
+    np.testing.assert_allclose(query.get_offsets(), [[0, 0]])
+    colours = [to_hex(part.get_facecolor()[0]) for part in (query, positives, negatives)]
+    assert colours == ["#009e73", "#0072b2", "#d55e00"]  # green, blue, red
+    (circle,) = figure.axes[1].patches
+    assert circle.get_radius() == 3.0 and circle.get_linestyle() == "--"
+
+
+def test_neighbours_stay_neighbours_in_the_plane() -> None:
+    z = torch.nn.functional.normalize(
+        torch.randn(2, 30, 5, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
+    z[1] = z[0] + 0.001  # the positive lies on the query
+    found = place(torch.nn.functional.normalize(z, dim=-1), 7)
+    assert np.linalg.norm(found.positives[0]) < np.linalg.norm(found.negatives, axis=1).min()
+
+
+@pytest.mark.parametrize(
+    ("name", "varied"),
+    [
+        ("k", {"views": [2, 3, 5]}),
+        ("batch_size", {"batch_size": [32, 64, 128]}),
+        ("t_pos", {"t_pos": [0.5, 1.0, 2.0]}),
+        ("t_neg", {"t_neg": [1.0, 2.0, 4.0]}),
+    ],
+)
+def test_accuracy_against_a_setting(name: str, varied: dict[str, list[float]], tmp_path: Path) -> None:
+    ((setting, values),) = varied.items()
+    paths = []
+    for number, value in enumerate(values):
+        for seed in (0, 1):
+            knn = 0.1 * number + 0.02 * seed
+            options = (
+                {"objective_options": {setting: value}} if setting.startswith("t_") else {setting: value}
+            )
+            paths.append(_run(tmp_path / f"{value}-{seed}", [_row(2, 4.0, knn)], seed=seed, **options))
+    (axes,) = accuracy_against(read_runs(paths[::-1]), name).axes
+    (container,) = axes.containers
+    line, _, (bars,) = container
+    x = [value - 1 for value in values] if name == "k" else values
+    np.testing.assert_allclose(np.asarray(line.get_xdata(), dtype=float), x)
+    np.testing.assert_allclose(
+        np.asarray(line.get_ydata(), dtype=float), [1, 11, 21]
+    )  # the mean of two seeds
+    spans = [np.asarray(segment[:, 1], dtype=float) for segment in bars.get_segments()]
+    np.testing.assert_allclose([(b - a) / 2 for a, b in spans], [1, 1, 1])
+    others = [n for n in ("k", "batch_size", "t_pos", "t_neg") if n != name]
+    for other in others:
+        with pytest.raises(UserError, match="no two of these runs differ"):
+            accuracy_against(read_runs(paths), other)
+
+
+def test_runs_that_differ_in_something_else_are_lines_of_their_own(tmp_path: Path) -> None:
+    paths = [
+        _run(tmp_path / f"{objective}-{views}", [_row(2, 4.0, views / 10)], objective=objective, views=views)
+        for objective in ("cacr", "cmc")
+        for views in (2, 4)
+    ]
+    (axes,) = accuracy_against(read_runs(paths), "k").axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["objective=cacr", "objective=cmc"]
+    assert [container[0].get_ydata().tolist() for container in axes.containers] == [[20, 40], [20, 40]]
+
+
+def test_files_are_png_and_svg_and_reasons_are_given(tmp_path: Path) -> None:
+    path = _run(tmp_path / "cost $1$ <b>", [_row(0, 4.4, 0.1), _row(2, 4.0, 0.5)])
+    _batch(path)
+    drawn = {item.name: item for item in draw_figures([path])}
+    assert {name for name, item in drawn.items() if item.files} == {
+        "entropy",
+        "weights",
+        "tsne",
+        "accuracy-epoch",
+    }
+    for item in drawn.values():
+        assert bool(item.files) != bool(item.reason)
+        if item.files:
+            png, svg = item.files
+            assert png.parent == path / "figures"
+            with Image.open(png) as picture:
+                assert min(picture.size) > 300
+            text = svg.read_text(encoding="utf-8")
+            assert text.startswith("<?xml") and "<b>" not in text
+    assert "cost $1$ &lt;b&gt;" in (path / "figures" / "entropy.svg").read_text(encoding="utf-8")
+    before = (path / "figures" / "tsne.svg").read_bytes()
+    draw_figures([path], only=["tsne"])
+    assert (path / "figures" / "tsne.svg").read_bytes() == before
+
+
+def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+    empty = _run(tmp_path / "empty")
+    with pytest.raises(UserError, match="nothing can be drawn"):
+        draw_figures([empty])
+    with pytest.raises(UserError, match="no pictures"):
+        draw_figures([empty], only=["weights"])
+    with pytest.raises(UserError, match="did you mean entropy"):
+        draw_figures([empty], only=["entropie"])
+    with pytest.raises(UserError, match="not a run folder"):
+        draw_figures([tmp_path])
+    path = _run(tmp_path / "run")
+    _batch(path)
+    with pytest.raises(UserError, match="query 8"):
+        draw_figures([path], only=["weights"], query=8)
