@@ -1,5 +1,6 @@
 """The commands that use an encoder, as a user types them."""
 
+import shutil
 from pathlib import Path
 
 from tests.conftest import Run, refused
@@ -25,3 +26,19 @@ def test_export_prints_how_to_load_the_file(run: Run, trained: Path, tmp_path: P
     refused(run, ["export", trained, "--to", "onxx", "--out", tmp_path / "b.onnx"], "did you mean onnx")
     missing = ["export", tmp_path / "no", "--to", "torch", "--out", tmp_path / "b.safetensors"]
     refused(run, missing, "there is no run folder")
+
+
+def test_compare_shows_runs_side_by_side(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    shutil.copytree(trained, first)
+    settings = (first / "config.yaml").read_text()
+    refused(run, ["compare", first], "none of these runs has been evaluated")
+    assert run("evaluate", first, "--data", classes, "--protocol", "knn,retrieval")[0] == 0
+    shutil.copytree(first, second)
+    refused(run, ["compare", first, second], "have the same settings and seed 0")
+    refused(run, ["compare", first, tmp_path, first], "no config.yaml", "named twice")
+    (second / "config.yaml").write_text(settings.replace("seed: 0", "seed: 1"))
+    code, text = run("compare", first, second)
+    assert code == 0
+    for part in ("knn accuracy", "retrieval mAP", "recall@5", "± 0.0", "views seen", "240"):
+        assert part in text, part

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import embed, evaluate, export, figures, pretrain, report, search
+    from cacr.api import compare, embed, evaluate, export, figures, pretrain, report, search
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
 __all__ = [
     "CACRLoss",
+    "compare",
     "embed",
     "evaluate",
     "export",
@@ -27,6 +28,7 @@ __all__ = [
 
 _HOME = {
     "CACRLoss": "cacr.losses",
+    "compare": "cacr.api",
     "embed": "cacr.api",
     "evaluate": "cacr.api",
     "export": "cacr.api",

@@ -7,7 +7,17 @@ from typing import Any
 
 from cacr.bar import bar, working
 from cacr.diagnostics.observer import observe
-from cacr.evaluation import Embedded, Found, Result, embed_source, evaluate_run, search_source
+from cacr.evaluation import (
+    Comparison,
+    Embedded,
+    Found,
+    Result,
+    compare_runs,
+    embed_source,
+    evaluate_run,
+    search_source,
+    write_comparison,
+)
 from cacr.exporting import Exported, export_run
 from cacr.files import require_new_file
 from cacr.reporting import (
@@ -187,3 +197,18 @@ def figures(
         return draw_figures(
             [Path(run) for run in runs], out=folder, only=only, query=query, progress=progress
         )
+
+
+def compare(*, runs: Sequence[AnyPath], out: AnyPath | None = None) -> Comparison:
+    """Put runs side by side; those that differ in nothing but the seed are averaged.
+
+    Args:
+        runs: run folders that have been evaluated; the settings of the first are what others are compared with.
+        out: a ``.json`` file to write, which must not exist yet.
+    """
+    if out is not None:
+        require_new_file(Path(out), (".json",))
+    comparison = compare_runs([Path(run) for run in runs])
+    if out is not None:
+        write_comparison(Path(out), comparison)
+    return comparison

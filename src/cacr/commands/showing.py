@@ -8,6 +8,26 @@ import typer
 from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
 
 
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the others are compared with the first.")],
+    out: Annotated[Path | None, typer.Option(help="Also write the comparison: .json.")] = None,
+) -> None:
+    """Put runs side by side over seeds: mean, spread, a paired test, the budget.
+
+    Runs that differ in nothing but the seed are averaged. Evaluate all of them alike first.
+
+    cacr compare runs/infonce-0 runs/infonce-1 runs/infonce-2 runs/cacr-0 runs/cacr-1 runs/cacr-2
+    """
+    from cacr.api import compare as compare_them
+    from cacr.reporting import comparison_tables
+
+    comparison = compare_them(runs=runs, out=out)
+    for table in comparison_tables(comparison):
+        show(table)
+    for note in comparison.notes:
+        show(f"note: {note}")
+
+
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run folder, or several to show side by side.")],
     out: Annotated[

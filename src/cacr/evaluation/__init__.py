@@ -2,6 +2,7 @@
 
 from cacr.evaluation import cluster, linear_paper, protocols, retrieval  # noqa: F401  (they register themselves)
 from cacr.evaluation.baselines import BASELINES
+from cacr.evaluation.comparison import Comparison, Group, Line, compare_runs, write_comparison
 from cacr.evaluation.embed import Embedded, embed, embed_source
 from cacr.evaluation.evaluate import evaluate, evaluate_run
 from cacr.evaluation.features import Features, encode
@@ -13,13 +14,17 @@ from cacr.evaluation.task import Task
 __all__ = [
     "BASELINES",
     "PROTOCOLS",
+    "Comparison",
     "Embedded",
     "Features",
     "Found",
+    "Group",
+    "Line",
     "Neighbour",
     "Result",
     "Score",
     "Task",
+    "compare_runs",
     "embed",
     "embed_source",
     "encode",
@@ -28,5 +33,6 @@ __all__ = [
     "read_results",
     "results_table",
     "search_source",
+    "write_comparison",
     "write_result",
 ]

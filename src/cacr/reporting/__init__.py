@@ -1,5 +1,6 @@
 """Reports: what a run did and what it learned, on one page."""
 
+from cacr.reporting.comparison import comparison_tables
 from cacr.reporting.neighbours import PICTURES, draw_neighbours, write_neighbours
 from cacr.reporting.page import refresh_report, write_report
 from cacr.reporting.shown import MOST_PICTURES, MOST_POINTS
@@ -8,6 +9,7 @@ __all__ = [
     "MOST_PICTURES",
     "MOST_POINTS",
     "PICTURES",
+    "comparison_tables",
     "draw_neighbours",
     "refresh_report",
     "write_neighbours",
