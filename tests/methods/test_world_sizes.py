@@ -8,11 +8,13 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 
 from cacr.data.order import share
-from cacr.losses import OBJECTIVES, Objective, Pairs, in_batch, momentum, queued
-from cacr.methods import exchanged
+from cacr.encoders import normalise_per_view, synchronise
+from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
+from cacr.methods import exchanged, gather
 
 VIEWS, INPUT, DIM = 3, 4, 5
 UNEVEN, OTHERS = 7, (8, 5)
@@ -87,6 +89,9 @@ def _cases() -> dict[Case, Callable[[slice], Found]]:
                         cases[exchange, builder, name, images] = _of_pairs(
                             exchange, builder, objective, images
                         )
+    for kind in NORMS:
+        for views in (1, VIEWS):
+            cases["gather", f"batch norm, {views} parts", kind, UNEVEN] = _of_batch_norm(kind, views)
     return cases
 
 
@@ -102,6 +107,32 @@ def _of_pairs(exchange: Any, builder: str, objective: Objective, images: int) ->
             loss, list(parameters.values()), allow_unused=True, materialize_grads=True
         )
         return loss.detach(), dict(zip(parameters, gradients, strict=True))
+
+    return compute
+
+
+NORMS: dict[str, Callable[[], nn.Module]] = {
+    "plain": lambda: nn.Sequential(nn.BatchNorm2d(INPUT), nn.ReLU(inplace=True)),
+    "cumulative": lambda: nn.BatchNorm2d(INPUT, momentum=None),
+    "without weights": lambda: nn.BatchNorm2d(INPUT, affine=False),
+    "with activation": lambda: BatchNormAct2d(INPUT),
+}
+
+
+def _of_batch_norm(kind: str, views: int) -> Callable[[slice], Found]:
+    """Synchronised statistics: loss, gradients and running statistics."""
+
+    def compute(mine: slice) -> Found:
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Conv2d(3, INPUT, 3), NORMS[kind](), nn.Flatten(), nn.Linear(INPUT * 9, DIM))
+        synchronise(model.double().train())
+        normalise_per_view(model, views)
+        x = torch.randn(VIEWS, UNEVEN, 3, 5, 5, dtype=torch.float64)[:, mine]
+        z = model(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        loss = CACRLoss()(gather(z))
+        loss.backward()
+        found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        return loss.detach(), found | {name: buffer.double() for name, buffer in model.named_buffers()}
 
     return compute
 

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from cacr.encoders.sync_batch_norm import is_synchronised, synchronised_forward
+
 
 def normalise_per_view(module: nn.Module, views: int) -> None:
     """Make every batch-norm layer of a module treat its input as ``views`` equal parts along the batch.
@@ -21,6 +23,18 @@ def normalise_per_view(module: nn.Module, views: int) -> None:
             layer.views = views  # type: ignore[assignment]
             # A bound method is copied together with its layer by copy.deepcopy; a closure would not be.
             layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
+
+
+def synchronise(module: nn.Module) -> None:
+    """Make every batch-norm layer of a module take, in training mode, the statistics of all processes.
+
+    With processes that hold parts of a batch, of any sizes, values, gradients and running statistics are those
+    of one process with the whole batch. Evaluation mode and state dicts are unchanged.
+    """
+    for layer in module.modules():
+        if isinstance(layer, _BatchNorm):
+            layer.synchronised = True  # type: ignore[assignment]
+    normalise_per_view(module, 1)
 
 
 @contextmanager
@@ -44,8 +58,12 @@ def _forward(layer: _BatchNorm, x: Tensor) -> Tensor:
     """``layer(x)``, part by part."""
     views: int = layer.views  # type: ignore[assignment]
     forward = type(layer).forward
-    if views == 1 or not layer.training:
+    if not layer.training:
         return forward(layer, x)
     if len(x) % views:
         raise ValueError(f"{len(x)} inputs cannot be {views} views of the same images")
+    if is_synchronised(layer):
+        return synchronised_forward(layer, x, views)
+    if views == 1:
+        return forward(layer, x)
     return torch.cat([forward(layer, part) for part in x.chunk(views)])
