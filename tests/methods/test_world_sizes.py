@@ -12,7 +12,7 @@ from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 
 from cacr.data.order import share
-from cacr.encoders import normalise_per_view, synchronise
+from cacr.encoders import normalise_per_view, share_statistics
 from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
 from cacr.methods import exchanged, gather
 
@@ -125,7 +125,7 @@ def _of_batch_norm(kind: str, views: int) -> Callable[[slice], Found]:
     def compute(mine: slice) -> Found:
         torch.manual_seed(3)
         model = nn.Sequential(nn.Conv2d(3, INPUT, 3), NORMS[kind](), nn.Flatten(), nn.Linear(INPUT * 9, DIM))
-        synchronise(model.double().train())
+        share_statistics(model.double().train())
         normalise_per_view(model, views)
         x = torch.randn(VIEWS, UNEVEN, 3, 5, 5, dtype=torch.float64)[:, mine]
         z = model(x.flatten(0, 1)).unflatten(0, x.shape[:2])

@@ -2,7 +2,7 @@
 
 from cacr.encoders import resnet, small_alexnet  # noqa: F401  (they register themselves)
 from cacr.encoders.as_timm import timm_arguments
-from cacr.encoders.batch_norm import held_statistics, normalise_per_view, synchronise
+from cacr.encoders.batch_norm import held_statistics, normalise_per_view, share_statistics, shares_statistics
 from cacr.encoders.build import build_encoder, is_transformer, require_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.encoders.files import load_encoder, save_encoder
@@ -26,6 +26,7 @@ __all__ = [
     "normalise_per_view",
     "require_encoder",
     "save_encoder",
-    "synchronise",
+    "share_statistics",
+    "shares_statistics",
     "timm_arguments",
 ]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from cacr.encoders.sync_batch_norm import is_synchronised, synchronised_forward
+from cacr.encoders.shared_statistics import asks_others, normalise_together
 
 
 def normalise_per_view(module: nn.Module, views: int) -> None:
@@ -25,7 +25,7 @@ def normalise_per_view(module: nn.Module, views: int) -> None:
             layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
 
 
-def synchronise(module: nn.Module) -> None:
+def share_statistics(module: nn.Module) -> None:
     """Make every batch-norm layer of a module take, in training mode, the statistics of all processes.
 
     With processes that hold parts of a batch, of any sizes, values, gradients and running statistics are those
@@ -33,8 +33,13 @@ def synchronise(module: nn.Module) -> None:
     """
     for layer in module.modules():
         if isinstance(layer, _BatchNorm):
-            layer.synchronised = True  # type: ignore[assignment]
+            layer.shared = True  # type: ignore[assignment]
     normalise_per_view(module, 1)
+
+
+def shares_statistics(layer: nn.Module) -> bool:
+    """Whether a layer has no batch statistics of this process alone."""
+    return not isinstance(layer, _BatchNorm) or bool(getattr(layer, "shared", False))
 
 
 @contextmanager
@@ -62,8 +67,8 @@ def _forward(layer: _BatchNorm, x: Tensor) -> Tensor:
         return forward(layer, x)
     if len(x) % views:
         raise ValueError(f"{len(x)} inputs cannot be {views} views of the same images")
-    if is_synchronised(layer):
-        return synchronised_forward(layer, x, views)
+    if asks_others(layer):
+        return normalise_together(layer, x, views)
     if views == 1:
         return forward(layer, x)
     return torch.cat([forward(layer, part) for part in x.chunk(views)])

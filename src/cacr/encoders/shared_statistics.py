@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
-def is_synchronised(layer: _BatchNorm) -> bool:
+def asks_others(layer: _BatchNorm) -> bool:
     """Whether a layer has to ask other processes for its statistics now."""
-    asked = layer.training and getattr(layer, "synchronised", False)
+    asked = layer.training and getattr(layer, "shared", False)
     return asked and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def synchronised_forward(layer: _BatchNorm, x: Tensor, views: int) -> Tensor:
+def normalise_together(layer: _BatchNorm, x: Tensor, views: int) -> Tensor:
     """``layer(x)`` in training mode for x (views * images, channels, ...), statistics of each view on its own."""
     parts = x.view(views, -1, *x.shape[1:])
     normalised, mean, var, count = _Normalised.apply(parts, layer.eps)
