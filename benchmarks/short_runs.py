@@ -56,8 +56,8 @@ def main() -> None:
         )
         data = {"run": out, "data": options.data, "data_root": options.data_root, "baselines": ("untrained",)}
         if not (out / "evaluation").exists():
-            evaluate(**data, protocols=("linear",), labels_per_class=10)
-            evaluate(**data, protocols=("knn",))
+            evaluate(**data, protocol="linear", labels_per_class=10)
+            evaluate(**data, protocol="knn")
         texts = {
             (result.subject, result.protocol): result.text for result in read_results(out / "evaluation")
         }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import compare, embed, evaluate, export, figures, pretrain, report, search
+    from cacr.api import compare, embed, evaluate, evaluate_suite, export, figures, pretrain, report, search
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
@@ -18,6 +18,7 @@ __all__ = [
     "compare",
     "embed",
     "evaluate",
+    "evaluate_suite",
     "export",
     "figures",
     "load_encoder",
@@ -31,6 +32,7 @@ _HOME = {
     "compare": "cacr.api",
     "embed": "cacr.api",
     "evaluate": "cacr.api",
+    "evaluate_suite": "cacr.api",
     "export": "cacr.api",
     "figures": "cacr.api",
     "load_encoder": "cacr.encoders",

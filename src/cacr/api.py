@@ -1,6 +1,6 @@
 """The functions with the commands' names: what ``cacr pretrain`` does, from Python."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ from cacr.evaluation import (
     Embedded,
     Found,
     Result,
+    SuiteReport,
     compare_runs,
     embed_source,
     evaluate_run,
     search_source,
     write_comparison,
 )
+from cacr.evaluation import evaluate_suite as measure_suite
 from cacr.exporting import Exported, export_run
 from cacr.files import require_new_file
 from cacr.reporting import (
@@ -61,30 +63,92 @@ def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = Fal
 
 
 def evaluate(
-    *, run: AnyPath, data: AnyPath, protocols: str | Sequence[str] = ("knn", "linear"), **settings: Any
+    *,
+    run: AnyPath,
+    data: AnyPath,
+    protocol: str | Sequence[str] = ("knn", "linear"),
+    quick: bool = False,
+    **settings: Any,
 ) -> list[Result]:
     """Measure the encoder of a run; results are stored in its folder and shown in its report.
 
     Args:
         run: a run folder, or a ``.safetensors`` file of an encoder.
         data: labelled images that classifiers learn from.
-        protocols: what to measure, as names or as one string with commas.
+        protocol: what to measure, as names or as one string with commas.
+        quick: search fewer settings, in protocols that search (``search="quick"``).
         settings: every other setting by its name in :class:`cacr.config.EvaluateSettings`, and those of the
             protocols (``k``, ``labels_per_class``).
     """
-    return evaluate_with(run, {"data": str(data), "protocols": protocols, **settings})
+    return evaluate_with(run, _evaluate_values(data, protocol, quick, settings))
 
 
 def evaluate_with(run: AnyPath, values: Mapping[str, Any]) -> list[Result]:
     """As :func:`evaluate`, with all settings in one mapping."""
-    values = {
+    with bar("evaluating") as progress:
+        results = evaluate_run(Path(run), _with_names(values), progress=progress)
+    _report(run)
+    return results
+
+
+def evaluate_suite(
+    *,
+    run: AnyPath,
+    data: AnyPath,
+    against: AnyPath | None = None,
+    protocol: str | Sequence[str] = ("knn", "linear"),
+    quick: bool = False,
+    **settings: Any,
+) -> SuiteReport:
+    """Measure an encoder, and perhaps a second one, on many data sets.
+
+    A data set that fails is in the report's ``failures``; what was measured before is not measured again.
+
+    Args:
+        run: a run folder, or a ``.safetensors`` file of an encoder.
+        data: ``suite:PATH`` for the data sets in a folder, or one data set.
+        against: a second run, measured in the same way.
+        protocol: what to measure, as names or as one string with commas.
+        quick: search fewer settings, in protocols that search (``search="quick"``).
+        settings: as for :func:`evaluate`.
+    """
+    return evaluate_suite_with(run, _evaluate_values(data, protocol, quick, settings), against=against)
+
+
+def evaluate_suite_with(
+    run: AnyPath,
+    values: Mapping[str, Any],
+    *,
+    against: AnyPath | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> SuiteReport:
+    """As :func:`evaluate_suite`, with all settings in one mapping; ``tell`` gets a line for each data set."""
+    rival = None if against is None else Path(against)
+    with bar("evaluating") as progress:
+        report = measure_suite(Path(run), _with_names(values), against=rival, progress=progress, tell=tell)
+    for each in (run, against):
+        if each is not None:
+            _report(each)
+    return report
+
+
+def _evaluate_values(
+    data: AnyPath, protocol: str | Sequence[str], quick: bool, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    chosen = {"search": "quick"} if quick else {}
+    return {"data": str(data), "protocols": protocol, **chosen, **settings}
+
+
+def _with_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         name: _names(value) if name in ("protocols", "baselines") else value for name, value in values.items()
     }
-    with bar("evaluating") as progress:
-        results = evaluate_run(Path(run), values, progress=progress)
+
+
+def _report(run: AnyPath) -> None:
+    """Write the page of a run anew, if it is one."""
     if (Path(run) / "config.yaml").exists():
         refresh_report(Path(run))
-    return results
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:

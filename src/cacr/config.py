@@ -194,6 +194,53 @@ class ClusterSettings(Settings):
     restarts: int = Field(10, ge=1, description="starts of k-means; the tightest clusters are kept")
 
 
+class TransferSettings(Settings):
+    """The ELEVATER protocol with all training labels: settings are searched for, then a final training."""
+
+    search: Literal["elevater", "quick", "optuna"] = Field(
+        "elevater", description="the protocol's own search of at most 90 settings, nine of them, or optuna"
+    )
+    trials: int = Field(30, ge=1, description="settings that optuna tries")
+    epochs: int = Field(10, ge=1, description="passes over the training part with each setting tried")
+    final_epochs: int = Field(50, ge=1, description="passes over all labels with the best setting")
+
+
+class FewShotSettings(TransferSettings):
+    """The ELEVATER protocol with a few labels of each class."""
+
+    labels_per_class: int = Field(5, ge=2, description="use so many labels of each class")
+    draws: int = Field(3, ge=1, description="draws of those labels, for mean and spread")
+
+
+class FinetuneSettings(Settings):
+    """The whole network trained end to end; learning rate and weight decay are chosen on a validation split."""
+
+    recipe: Literal["auto", "resnet", "vit"] = Field(
+        "auto", description="resnet: SGD; vit: AdamW, layer-wise decay, label smoothing; auto: by the encoder"
+    )
+    lrs: tuple[float, ...] | Auto = Field(
+        "auto", description="learning rates for a batch of 256 to choose from"
+    )
+    weight_decays: tuple[float, ...] | Auto = Field("auto", description="weight decays to choose from")
+    layer_decay: Annotated[float, Field(gt=0, le=1)] | Auto = Field(
+        "auto", description="factor on the learning rate from each layer to the one before"
+    )
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] | Auto = Field(
+        "auto", description="share of the target that is spread over all classes"
+    )
+    search: Literal["grid", "quick", "optuna"] = Field(
+        "grid", description="every rate with every decay, the middle ones alone, or optuna between them"
+    )
+    trials: int = Field(12, ge=1, description="settings that optuna tries")
+    epochs: int = Field(30, ge=1, description="passes over the training images")
+    min_steps: int = Field(300, ge=1, description="further passes until there were so many steps")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the rate rises")
+    batch_size: int = Field(128, ge=2, description="images in a step")
+    validation: float = Field(0.2, gt=0, le=0.5, description="share of the labels that chooses the setting")
+    labels_per_class: int | None = Field(None, ge=2, description="use only so many labels of each class")
+    draws: int = Field(3, ge=1, description="draws of those labels, for mean and spread")
+
+
 class EvaluateSettings(Settings):
     """Settings of ``cacr evaluate``."""
 
@@ -205,6 +252,12 @@ class EvaluateSettings(Settings):
     download: bool = Field(False, description="allow downloads of data sets")
     protocols: tuple[str, ...] = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
     options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
+    metric: str = Field(
+        "auto", description="of fewshot, transfer and finetune: accuracy, ...; auto: as the data set has it"
+    )
+    max_unreadable: float = Field(
+        0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
+    )
     baselines: tuple[str, ...] = Field(
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )

@@ -19,28 +19,52 @@ def _check_part(part: str) -> None:
         raise UserError(f"--part takes pretrain, train or test, not {part!r}")
 
 
+FAILED_SETS = 1
+"""Exit code when some data sets of a suite could not be measured."""
+
+
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
-    data: Annotated[str, typer.Option(help="Labelled data that classifiers learn from.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="Labelled data that classifiers learn from; suite:PATH for every data set in a folder."
+        ),
+    ],
     test_data: Annotated[str | None, evaluate_setting("test_data")] = None,
     protocol: Annotated[
         str, typer.Option(help="What to measure, separated by commas; see `cacr list`.")
     ] = "knn,linear",
+    against: Annotated[
+        Path | None, typer.Option(help="A second run, measured beside the first: means and wins.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Try few settings where a protocol searches for the best ones.")
+    ] = False,
     data_root: DataRoot = None,
     download: Download = False,
     seed: Annotated[str | None, evaluate_setting("seed")] = None,
     assignments: SetOption = None,
 ) -> None:
-    """Measure how good an encoder is: nearest neighbours, linear probes.
+    """Measure how good an encoder is: nearest neighbours, linear probes, few labels, fine-tuning.
 
     cacr evaluate runs/c10 --data cifar10 --data-root ~/data --protocol knn,linear --set k=20
+
+    cacr evaluate runs/c10 --against runs/other --protocol fewshot --data suite:sets/
     """
-    from cacr.api import evaluate_with
-    from cacr.evaluation import results_table
+    from cacr.api import evaluate_suite_with, evaluate_with
+    from cacr.evaluation import is_suite, results_table, suite_table
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
-    values = given(assignments, **flags, protocols=protocol)
-    show(results_table(evaluate_with(run, values)))
+    search = "quick" if quick else None
+    values = given(assignments, **flags, protocols=protocol, search=search)
+    if against is None and not is_suite(data):
+        show(results_table(evaluate_with(run, values)))
+        return
+    report = evaluate_suite_with(run, values, against=against, tell=show)
+    show(suite_table(report))
+    if report.failures:
+        raise typer.Exit(FAILED_SETS)
 
 
 def embed(

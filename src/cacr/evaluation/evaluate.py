@@ -1,21 +1,42 @@
 """``cacr evaluate``: protocols on a run, results into its folder."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, Settings
-from cacr.encoders import load_encoder
+from cacr.config import EvaluateSettings, Settings, TransferSettings
+from cacr.data import SOURCES
+from cacr.encoders import Encoder, load_encoder
+from cacr.encoders.files import WEIGHTS, weights_file
+from cacr.errors import UserError
 from cacr.evaluation.baselines import BASELINES
 from cacr.evaluation.features import Progress
-from cacr.evaluation.labelled import open_labelled
+from cacr.evaluation.labelled import LabelledData, metric_of, open_labelled
 from cacr.evaluation.machine import choose_machine
 from cacr.evaluation.registry import PROTOCOLS
-from cacr.evaluation.result import Result, write_result
+from cacr.evaluation.result import Result, fingerprint, write_result
+from cacr.evaluation.sets import is_suite
 from cacr.evaluation.settings import evaluate_settings, protocol_settings
 from cacr.evaluation.task import Task
 from cacr.files import require_writable
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """What is measured.
+
+    Attributes:
+        subject: ``encoder``, or the name of a baseline.
+        encoder: Its weights at rest.
+        folder: Where its results go.
+        weights: Fingerprint of the run's weights, by which a result is known to be about them.
+    """
+
+    subject: str
+    encoder: Encoder
+    folder: Path
+    weights: str
 
 
 def evaluate_run(
@@ -31,40 +52,88 @@ def evaluate(
     """Measure the encoder of a run, and the baselines asked for, and store the results.
 
     Args:
-        run: A run folder, or an ``encoder.safetensors``.
+        run: A run folder, or a ``.safetensors`` file of an encoder.
         settings: What to measure, and on which data.
         progress: Called with what is done and what there is to do, anew for each piece of work.
 
     Returns:
         A result for each protocol and subject, the encoder first; each is also written to
-        ``evaluation/`` in the run folder (see ``Result.file_name``).
+        :func:`evaluation_folder` (see ``Result.file_name``).
     """
+    if is_suite(settings.data):
+        raise UserError(f"{settings.data} is many data sets: use evaluate_suite")
     chosen = protocol_settings(settings.protocols, settings.options)
-    make_baselines = [(name, BASELINES[name]) for name in settings.baselines]
-    encoder = load_encoder(run)
-    folder = (Path(run) if Path(run).is_dir() else Path(run).parent) / "evaluation"
-    require_writable(folder)
+    metric_of(settings)  # an unknown one is told before anything is loaded
+    subjects = contestants(run, settings)
     data = open_labelled(settings)
-    subjects = [("encoder", encoder)]
-    subjects += [(name, make(encoder.info, settings.seed)) for name, make in make_baselines]
+    return [
+        result
+        for contestant in subjects
+        for result in measure(contestant, data, chosen, settings, progress=progress)
+    ]
+
+
+def contestants(run: str | Path, settings: EvaluateSettings) -> list[Contestant]:
+    """The encoder of a run, then the baselines asked for.
+
+    Raises:
+        UserError: an encoder that cannot be loaded, an unknown baseline, or a folder that cannot be written.
+    """
+    make_baselines = {name: BASELINES[name] for name in settings.baselines}
+    encoder = load_encoder(run)
+    folder, weights = evaluation_folder(run), fingerprint(weights_file(Path(run)))
+    require_writable(folder)
+    models = {"encoder": encoder}
+    models |= {name: make(encoder.info, settings.seed) for name, make in make_baselines.items()}
+    return [Contestant(subject, model, folder, weights) for subject, model in models.items()]
+
+
+def evaluation_folder(run: str | Path) -> Path:
+    """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others."""
+    file = weights_file(Path(run))
+    folder = file.parent / "evaluation"
+    return folder if file.name == WEIGHTS else folder / file.stem
+
+
+def measure(
+    contestant: Contestant,
+    data: LabelledData,
+    chosen: Mapping[str, Settings],
+    settings: EvaluateSettings,
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Result]:
+    """Run protocols on one contestant; each result is written before the next protocol begins."""
     machine = choose_machine(
         [data.train, data.test],
         batch_size=settings.batch_size,
         workers=settings.workers,
         accelerator=settings.accelerator,
     )
-    results = []
-    for subject, model in subjects:
-        task = Task(model, data, settings.seed, machine, progress)
-        for protocol, options in chosen.items():
-            result = _measure(task, subject, protocol, options, settings)
-            write_result(folder, result)
-            results.append(result)
-    return results
+    task = Task(contestant.encoder, data, settings.seed, machine, progress, settings.max_unreadable)
+    for protocol, options in chosen.items():
+        if data.several is not None and not isinstance(options, TransferSettings):
+            raise UserError(
+                f"images of {settings.data} show several classes, which {protocol} cannot judge: use fewshot or "
+                "transfer, or --set metric=accuracy"
+            )
+        result = _measure(task, contestant, protocol, options, settings)
+        write_result(contestant.folder, result)
+        yield result
+
+
+def locations(settings: EvaluateSettings) -> list[str]:
+    """Where the data and the test data lie, so that equal names in different places stay apart."""
+    return [_location(spec, settings) for spec in (settings.data, settings.test_data or settings.data)]
+
+
+def _location(spec: str, settings: EvaluateSettings) -> str:
+    named = spec.partition(":")[0] in SOURCES
+    return str((settings.data_root if named else Path(spec)).expanduser().absolute())
 
 
 def _measure(
-    task: Task, subject: str, protocol: str, options: Settings, settings: EvaluateSettings
+    task: Task, contestant: Contestant, protocol: str, options: Settings, settings: EvaluateSettings
 ) -> Result:
     """Run one protocol, and put down with its score what it depends on."""
     score = PROTOCOLS[protocol](task, options)
@@ -76,7 +145,7 @@ def _measure(
     }
     return Result(
         protocol=protocol,
-        subject=subject,
+        subject=contestant.subject,
         score=score.value,
         spread=score.spread,
         data=settings.data,
@@ -94,7 +163,9 @@ def _measure(
         details=score.details,
         encoder=described,
         training=info.training,
-        notes=list(data.notes),
+        notes=[*data.notes, *score.notes],
         metric=score.metric,
         also=score.also,
+        locations=locations(settings),
+        weights=contestant.weights,
     )

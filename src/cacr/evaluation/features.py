@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cacr.data import ArraySource, Loader, Problem, Source
-from cacr.encoders import Encoder
+from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.evaluation.machine import Machine
 from cacr.randomness import generator
@@ -35,11 +36,11 @@ class Features:
     problems: tuple[Problem, ...] = ()
 
 
-class FeatureLoader:
-    """Batches of features, every image seen through one augmentation.
+class ImageLoader:
+    """Batches of normalised images, every one seen through one augmentation.
 
     Args:
-        encoder: Moved to the machine's device and put into evaluation mode.
+        info: Normalisation of the encoder that will see them.
         source: The images.
         view: What an image goes through.
         machine: Where and in what portions.
@@ -50,7 +51,7 @@ class FeatureLoader:
 
     def __init__(
         self,
-        encoder: Encoder,
+        info: EncoderInfo,
         source: Source,
         view: Augmentation,
         machine: Machine,
@@ -59,10 +60,9 @@ class FeatureLoader:
         seed: int = 0,
         max_unreadable: float = MAX_UNREADABLE,
     ) -> None:
-        self.encoder = encoder.to(machine.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
         self.seed = seed
         self._arrays = isinstance(source, ArraySource)
-        self._views = Views([view], encoder.info.mean, encoder.info.std, device=machine.device)
+        self._views = Views([view], info.mean, info.std, device=machine.device)
         self._loader = Loader(
             source,
             batch_size=machine.batch_size,
@@ -81,16 +81,44 @@ class FeatureLoader:
         return tuple(self._loader.unreadable.values())
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Features (n, feature_dim) on the device and the images' numbers (n,), batch by batch."""
+        """Images (n, 3, s, s) on the device and their numbers (n,), batch by batch."""
         draws = generator("probe views", self.seed, number)
         for batch in self._loader.epoch(number):
+            if self._arrays:
+                ((images,),) = self._views(batch.images[0], draws)
+            else:
+                ((images,),) = self._views.colour(batch.images, draws)
+            yield images, batch.index
+
+
+class FeatureLoader(ImageLoader):
+    """Batches of features; the arguments are those of :class:`ImageLoader`, but for the encoder.
+
+    Args:
+        encoder: Moved to the machine's device and put into evaluation mode.
+        source: The images.
+        view: What an image goes through.
+        machine: Where and in what portions.
+        options: Of the image loader.
+    """
+
+    def __init__(
+        self, encoder: Encoder, source: Source, view: Augmentation, machine: Machine, **options: Any
+    ) -> None:
+        super().__init__(encoder.info, source, view, machine, **options)
+        self.encoder = encoder.to(machine.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features (n, feature_dim) on the device and the images' numbers (n,), batch by batch."""
+        for images, index in super().epoch(number):
             with torch.inference_mode():
-                if self._arrays:
-                    ((images,),) = self._views(batch.images[0], draws)
-                else:
-                    ((images,),) = self._views.colour(batch.images, draws)
                 features = self.encoder(images).float()
-            yield features, batch.index
+            yield features, index
+
+
+def centre_view(info: EncoderInfo) -> Augmentation:
+    """The one view of evaluation: an image resized and its centre cut out as ``encoder.preprocess`` does it."""
+    return Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
 
 
 def encode(
@@ -115,9 +143,8 @@ def encode(
     Raises:
         UserError: more than ``max_unreadable`` of the images cannot be read, or none can.
     """
-    info = encoder.info
-    centre = Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
-    loader = FeatureLoader(encoder, source, centre, machine or Machine(), max_unreadable=max_unreadable)
+    view = centre_view(encoder.info)
+    loader = FeatureLoader(encoder, source, view, machine or Machine(), max_unreadable=max_unreadable)
     values, index, done = [], [], 0
     for features, numbers in loader.epoch(0):
         values.append(features.cpu())

@@ -17,6 +17,7 @@ class Score:
         details: What else it tells, by name.
         metric: What the value is.
         also: Further measures by name, shown beside the value.
+        notes: What the user should know about how it was found.
     """
 
     value: float
@@ -24,6 +25,7 @@ class Score:
     details: dict[str, Any] = field(default_factory=dict)
     metric: str = "accuracy"
     also: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 PROTOCOLS: Registry[Callable[..., Score]] = Registry("protocol")

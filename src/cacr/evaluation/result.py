@@ -5,7 +5,7 @@ import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,8 @@ class Result:
         versions: Of the software that measured.
         metric: What the score is.
         also: Further measures by name.
+        locations: Where data and test data lay.
+        weights: Fingerprint of the weights that were measured, or beside which a baseline was.
         format: Version of the file.
     """
 
@@ -65,6 +67,8 @@ class Result:
     versions: dict[str, str] = field(default_factory=lambda: versions())
     metric: str = "accuracy"
     also: dict[str, float] = field(default_factory=dict)
+    locations: list[str] = field(default_factory=list)
+    weights: str = ""
     format: int = FORMAT
 
     @property
@@ -80,7 +84,8 @@ class Result:
             parts.append(f"{self.labels_per_class}-per-class")
         if self.subject != "encoder":
             parts.append(self.subject)
-        what = json.dumps([self.data, self.test_data, self.settings, self.seed], sort_keys=True)
+        where = [self.data, self.test_data, *self.locations]
+        what = json.dumps([*where, self.settings, self.seed], sort_keys=True)
         digits = blake2b(what.encode(), digest_size=4).hexdigest()
         return "-".join([*parts, digits]) + ".json"
 
@@ -100,6 +105,12 @@ def versions() -> dict[str, str]:
     """Versions of what a number may depend on."""
     packages = {name: version(name) for name in ("cacr", "torch", "numpy", "timm")}
     return {"python": platform.python_version(), **packages}
+
+
+def fingerprint(weights: Path) -> str:
+    """Sixteen digits that tell one weights file from another."""
+    with weights.open("rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
 
 
 def write_result(folder: Path, result: Result) -> Path:

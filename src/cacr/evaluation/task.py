@@ -3,19 +3,21 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cacr.data import Problem, Source
 from cacr.encoders import Encoder
-from cacr.evaluation.features import Progress, encode
-from cacr.evaluation.labelled import LabelledData, labels_of
+from cacr.evaluation.features import MAX_UNREADABLE, Progress, encode
+from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.machine import Machine
 
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """Features (n, d) and classes (n,)."""
+    """Features (n, d), and classes (n,) or, where images show several, (n, classes) of zeros and ones."""
 
     values: Tensor
     labels: Tensor
@@ -34,6 +36,7 @@ class Task:
         seed: Of draws and classifiers.
         machine: Where and in what portions images are encoded.
         progress: Called while a protocol works.
+        max_unreadable: Share of unreadable images that is tolerated.
         problems: Images that turned out to be unreadable.
     """
 
@@ -42,20 +45,25 @@ class Task:
     seed: int = 0
     machine: Machine = field(default_factory=Machine)
     progress: Progress | None = None
+    max_unreadable: float = MAX_UNREADABLE
     problems: list[Problem] = field(default_factory=list)
 
     @cached_property
     def train(self) -> LabelledFeatures:
         """Features of the training images."""
-        return self._encode(self.data.train)
+        return self.encode(self.data.train, self.data.train_labels)[0]
 
     @cached_property
     def test(self) -> LabelledFeatures:
         """Features of the test images."""
-        return self._encode(self.data.test)
+        return self.encode(self.data.test, self.data.test_labels)[0]
 
-    def _encode(self, source: Source) -> LabelledFeatures:
-        features = encode(self.encoder, source, self.machine, self.progress)
+    def encode(self, source: Source, labels: NDArray[np.generic]) -> tuple[LabelledFeatures, Tensor]:
+        """Features of images that have these labels, and the numbers (n,) of those that could be read."""
+        features = encode(
+            self.encoder, source, self.machine, self.progress, max_unreadable=self.max_unreadable
+        )
         self.problems.extend(features.problems)
-        labels = torch.from_numpy(labels_of(source))[features.index]
-        return LabelledFeatures(features.values.to(self.machine.device), labels.to(self.machine.device))
+        device = self.machine.device
+        chosen = torch.from_numpy(labels)[features.index]
+        return LabelledFeatures(features.values.to(device), chosen.to(device)), features.index

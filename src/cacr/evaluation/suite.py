@@ -1,0 +1,187 @@
+"""Many data sets, one after the other: ``--data suite:PATH``, and ``--against`` a second encoder."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from cacr.config import EvaluateSettings, Settings
+from cacr.errors import UserError
+from cacr.evaluation.evaluate import Contestant, contestants, evaluation_folder, locations, measure
+from cacr.evaluation.features import Progress
+from cacr.evaluation.labelled import metric_of, open_labelled
+from cacr.evaluation.result import Result, read_results, versions
+from cacr.evaluation.sets import SUITE, is_suite
+from cacr.evaluation.settings import evaluate_settings, protocol_settings
+from cacr.evaluation.suite_report import Failure, SuiteReport
+from cacr.files import printable, write_atomically
+
+Tell = Callable[[str], None]
+"""Called with a line of text when a data set is done."""
+
+
+def suite_sets(data: str) -> list[str]:
+    """The data sets of ``suite:PATH``, the sub-folders of PATH; or the one that ``data`` is.
+
+    Raises:
+        UserError: there is no such folder, or it has no sub-folders.
+    """
+    if not is_suite(data):
+        return [data]
+    folder = Path(data.removeprefix(SUITE)).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}: {data} takes a folder that holds data sets")
+    found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not found:
+        raise UserError(f"{folder} holds no data sets: each is a folder with train/ and test/")
+    return [str(path) for path in found]
+
+
+def evaluate_suite(
+    run: str | Path,
+    values: Mapping[str, Any],
+    *,
+    against: str | Path | None = None,
+    progress: Progress | None = None,
+    tell: Tell = lambda line: None,
+) -> SuiteReport:
+    """Measure an encoder, its baselines and perhaps a second encoder on many data sets.
+
+    What was measured before with the same weights, data, settings and software is not measured again. A data
+    set that fails is reported, and the next one begins.
+
+    Args:
+        run: A run folder, or a ``.safetensors`` file of an encoder.
+        values: Settings as of :func:`evaluate_run`; ``data`` may be ``suite:PATH``.
+        against: A second run, measured in the same way; its results go into its own folder.
+        progress: Called with what is done and what there is to do, anew for each piece of work.
+        tell: Called with a line of text when a data set is done.
+    """
+    settings = evaluate_settings(values)
+    chosen = protocol_settings(settings.protocols, settings.options)
+    metric_of(settings)
+    sets = suite_sets(settings.data)
+    entrants = _enter(run, against, settings)
+    report = SuiteReport(
+        settings.data, [Path(data).name for data in sets], list(chosen), [name for name, _ in entrants]
+    )
+    for name, data in zip(report.sets, sets, strict=True):
+        one = settings.model_copy(update={"data": data})
+        try:
+            for protocol, contestant, result in _measure_set(entrants, one, chosen, progress):
+                report.results[name, protocol, contestant] = result
+        except Exception as error:  # whatever one set does, the others are measured
+            reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            report.failures.append(Failure(name, reason))
+            tell(f"{printable(name)}: FAILED: {reason}")
+        else:
+            tell(_line(report, name))
+        _write(evaluation_folder(run), report, settings, chosen)
+    return report
+
+
+def _enter(
+    run: str | Path, against: str | Path | None, settings: EvaluateSettings
+) -> list[tuple[str, Contestant]]:
+    """Contestants by name; all that cannot be loaded are named at once."""
+    entrants: list[tuple[str, Contestant]] = []
+    problems = []
+    try:
+        entrants += [(each.subject, each) for each in contestants(run, settings)]
+    except UserError as error:
+        problems.append(str(error))
+    if against is not None:
+        try:
+            (rival,) = contestants(against, settings.model_copy(update={"baselines": ()}))
+            entrants.append((_rival_name(against), rival))
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("\n".join(problems))
+    return entrants
+
+
+def _rival_name(run: str | Path) -> str:
+    path = Path(run).absolute()
+    return f"against {path.name if path.is_dir() else path.stem}"
+
+
+def _measure_set(
+    entrants: Sequence[tuple[str, Contestant]],
+    settings: EvaluateSettings,
+    chosen: Mapping[str, Settings],
+    progress: Progress | None,
+) -> list[tuple[str, str, Result]]:
+    """(protocol, contestant, result) for each, read where they are known and else measured."""
+    found: list[tuple[str, str, Result]] = []
+    data = None
+    for name, contestant in entrants:
+        known = {_key(result): result for result in read_results(contestant.folder)}
+        missing = dict(chosen)
+        for protocol, options in chosen.items():
+            key = _expected(contestant, protocol, options, settings)
+            if key in known:
+                found.append((protocol, name, known[key]))
+                del missing[protocol]
+        if missing:
+            data = data or open_labelled(settings, need_test=settings.test_data is None)
+            results = measure(contestant, data, missing, settings, progress=progress)
+            found += [(result.protocol, name, result) for result in results]
+    return found
+
+
+def _key(result: Result) -> str:
+    """What a result is about, in full."""
+    return json.dumps(
+        [
+            result.protocol,
+            result.subject,
+            result.data,
+            result.test_data,
+            result.locations,
+            result.settings,
+            result.seed,
+            result.weights,
+            result.versions.get("cacr"),
+        ],
+        sort_keys=True,
+    )
+
+
+def _expected(contestant: Contestant, protocol: str, options: Settings, settings: EvaluateSettings) -> str:
+    """The key that a result will have."""
+    return json.dumps(
+        [
+            protocol,
+            contestant.subject,
+            settings.data,
+            settings.test_data or settings.data,
+            locations(settings),
+            options.model_dump(mode="json"),
+            settings.seed,
+            contestant.weights,
+            versions()["cacr"],
+        ],
+        sort_keys=True,
+    )
+
+
+def _line(report: SuiteReport, name: str) -> str:
+    texts = []
+    for protocol in report.protocols:
+        found = [f"{c} {report.results[name, protocol, c].text}" for c in report.contestants]
+        texts.append(f"{protocol}: {', '.join(found)}")
+    return f"{printable(name)}: {'; '.join(texts)}"
+
+
+def _write(
+    folder: Path, report: SuiteReport, settings: EvaluateSettings, chosen: Mapping[str, Settings]
+) -> None:
+    """The summary so far."""
+    what = [settings.data, locations(settings), report.contestants, settings.seed]
+    what += [options.model_dump(mode="json") for options in chosen.values()]
+    digits = blake2b(json.dumps([*what, report.protocols]).encode(), digest_size=4).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    content = json.dumps(report.summary(), indent=2) + "\n"
+    write_atomically(folder / f"suite-{digits}.json", content.encode())

@@ -1,0 +1,186 @@
+"""Few labels and all labels by the ELEVATER protocol."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from cacr.config import EvaluateSettings, FewShotSettings, TransferSettings
+from cacr.data import ArraySource
+from cacr.encoders import load_encoder
+from cacr.errors import UserError
+from cacr.evaluation import evaluate_run, transfer_sets
+from cacr.evaluation.elevater import LinearLearner, few_labels, fewshot, transfer
+from cacr.evaluation.labelled import LabelledData, open_labelled
+from cacr.evaluation.metrics import METRICS
+from cacr.evaluation.sets import known_set
+from cacr.evaluation.splits import Indices
+from cacr.evaluation.task import Task
+from cacr.evaluation.tuning import Setting
+from tests.evaluation.conftest import write_images
+
+
+@pytest.fixture(scope="module")
+def task(run: Path) -> Task:
+    """Three classes of noisy colours, 12 training and 20 test images of each."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 160, (96, 3, 18, 18), generator=generator, dtype=torch.uint8)
+    labels = torch.arange(96) % 3
+    pixels[torch.arange(96), labels] += 40
+    train = ArraySource("train", pixels[:36], labels=labels[:36].numpy(), class_names=["a", "b", "c"])
+    test = ArraySource("test", pixels[36:], labels=labels[36:].numpy())
+    return Task(load_encoder(run), LabelledData(train, test, "by hand", 3), seed=4)
+
+
+def test_few_labels_are_drawn_three_times_and_the_last_epoch_is_the_score(task: Task) -> None:
+    score = fewshot(task, FewShotSettings(epochs=3, final_epochs=6))
+    details = score.details
+    assert score.value == pytest.approx(np.mean(details["scores"])) and len(details["scores"]) == 3
+    assert score.spread == pytest.approx(np.std(details["scores"], ddof=1))
+    assert details["last"] == details["scores"]
+    assert all(best >= last for best, last in zip(details["best"], details["last"], strict=True))
+    assert all(64 <= tried <= 90 for tried in details["settings_tried"])
+    assert score.notes == ()
+    assert fewshot(task, FewShotSettings(epochs=3, final_epochs=6)) == score
+
+
+def test_no_test_label_is_read_before_the_final_score(task: Task) -> None:
+    wrong = ArraySource("test", task.data.test.images, labels=np.zeros(60, dtype=np.int64))
+    other = Task(task.encoder, replace(task.data, test=wrong), seed=4)
+    for protocol, settings in (
+        (fewshot, FewShotSettings(epochs=2, final_epochs=4)),
+        (transfer, TransferSettings(epochs=2, final_epochs=4)),
+    ):
+        honest, fooled = protocol(task, settings), protocol(other, settings)
+        for choice in ("lr", "weight_decay", "validation", "settings_tried"):
+            assert honest.details[choice] == fooled.details[choice]
+        assert honest.value != fooled.value
+
+
+class _Watched(LinearLearner):
+    """Remembers what it was asked for."""
+
+    asked: list[tuple[str, Indices, Indices | None, int]]
+
+    def validate(
+        self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
+    ) -> list[float]:
+        self.asked.append(("search", train, judge, epochs))
+        return super().validate(settings, train, judge, epochs, seed)
+
+    def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
+        self.asked.append(("final", train, None, epochs))
+        return super().final(setting, train, epochs, seed)
+
+
+def test_the_search_sees_four_fifths_and_the_final_training_all(task: Task) -> None:
+    _Watched.asked = []
+    few_labels(task, FewShotSettings(draws=1, search="quick"), _Watched)
+    (search, train, judge, epochs), (final, everything, _, final_epochs) = _Watched.asked
+    assert (search, epochs, final, final_epochs) == ("search", 10, "final", 50)
+    labels = task.data.train_labels
+    assert np.bincount(labels[train]).tolist() == [4, 4, 4]
+    assert judge is not None and np.bincount(labels[judge]).tolist() == [1, 1, 1]
+    assert sorted([*train, *judge]) == sorted(everything)
+
+
+def test_the_last_classifier_is_about_as_good_as_logistic_regression(task: Task) -> None:
+    """On standardised features, where both have converged enough to agree within a few images."""
+    score = transfer(task, TransferSettings(search="quick", final_epochs=200))
+    mean, std = task.train.values.mean(dim=0), task.train.values.std(dim=0) + 1e-6
+    model = LogisticRegression(C=1e4, max_iter=5000).fit((task.train.values - mean) / std, task.train.labels)
+    expected = model.score((task.test.values - mean) / std, task.test.labels)
+    assert score.value == pytest.approx(expected, abs=0.1)
+
+
+def test_a_narrowed_search_says_so(task: Task) -> None:
+    pytest.importorskip("optuna")
+    quick = fewshot(task, FewShotSettings(search="quick", epochs=1, final_epochs=1, draws=1))
+    assert quick.details["settings_tried"] == [9] and "not the protocol's" in quick.notes[0]
+    drawn = transfer(task, TransferSettings(search="optuna", trials=4, epochs=1, final_epochs=1))
+    assert drawn.details["settings_tried"] == 4 and "optuna tried 4" in drawn.notes[0]
+
+
+def test_only_the_drawn_images_are_encoded(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+    real = Task.encode
+
+    def remember(self: Task, source: ArraySource, labels: np.ndarray) -> object:
+        encoded.append(len(source))
+        return real(self, source, labels)
+
+    monkeypatch.setattr(Task, "encode", remember)
+    fresh = Task(task.encoder, task.data, seed=4)
+    fewshot(fresh, FewShotSettings(labels_per_class=2, draws=1, search="quick", epochs=1, final_epochs=1))
+    assert encoded == [6, 60]
+
+
+def test_images_in_several_folders_show_several_classes(run: Path, tmp_path: Path) -> None:
+    data = tmp_path / "voc2007"
+    for part, count in (("train", 8), ("test", 6)):
+        write_images(data / part, per_class=count, seed=count)
+        for path in sorted((data / part).glob("*/*.png")):
+            path.rename(path.with_name(f"{path.parent.name}-{path.name}"))
+        shutil.copy(data / part / "red" / "red-0.png", data / part / "blue" / "red-0.png")
+    opened = open_labelled(EvaluateSettings(data=str(data)))
+    assert opened.metric == "map-11" and opened.several is not None
+    assert [targets.shape for targets in opened.several] == [(24, 3), (18, 3)]
+    assert [targets.sum(axis=0).tolist() for targets in opened.several] == [[9, 8, 8], [7, 6, 6]]
+    (result,) = evaluate_run(
+        run, {"data": str(data), "protocols": ["transfer"], "search": "quick", "workers": 0}
+    )
+    assert result.metric == "map-11" and result.score > 0.8
+    with pytest.raises(UserError, match="show several classes, which knn cannot judge"):
+        evaluate_run(run, {"data": str(data), "protocols": ["knn"], "workers": 0})
+    shutil.rmtree(run / "evaluation")
+
+
+def test_classes_with_too_few_images_are_named(run: Path, tmp_path: Path) -> None:
+    data = write_images(tmp_path / "train", per_class=6, seed=0).parent
+    write_images(tmp_path / "test", per_class=2, seed=1)
+    for number in range(3):
+        (data / "train" / "red" / f"{number}.png").unlink()
+    with pytest.raises(UserError, match=r"1 of 3 classes have fewer .*= 5 .*: red \(3\); choose at most 3"):
+        evaluate_run(run, {"data": str(data), "protocols": ["fewshot"], "workers": 0})
+
+
+def test_the_table_names_twenty_sets_with_their_metrics() -> None:
+    sets = {each.name: each for each in transfer_sets()}
+    assert len(sets) == 20
+    by_metric = {
+        "mean-per-class": {"caltech101", "flowers102", "pets", "aircraft"},
+        "map-11": {"voc2007"},
+        "roc-auc": {"hateful-memes"},
+    }
+    for metric, names in by_metric.items():
+        assert {name for name, each in sets.items() if each.metric == metric} == names
+    classes = "102 10 100 211 47 10 7 100 101 43 2 4 10 102 37 2 2 45 196 20"
+    assert [each.classes for each in transfer_sets()] == [int(number) for number in classes.split()]
+    assert all(each.metric in METRICS and each.split and each.get and each.layout for each in sets.values())
+    folders = [name for each in sets.values() for name in each.folders]
+    assert len(set(folders)) == len(folders)
+    assert known_set("/data/Oxford_Pets/") == sets["pets"] and known_set("photos") is None
+
+
+def test_an_unknown_metric_is_answered_with_the_nearest(run: Path) -> None:
+    with pytest.raises(UserError, match="no metric 'acuracy'; did you mean accuracy"):
+        evaluate_run(run, {"data": "x", "metric": "acuracy"})
+
+
+def test_results_say_the_metric(run: Path, tmp_path: Path) -> None:
+    for part, count in (("train", 6), ("test", 3)):
+        write_images(tmp_path / "pets" / part, per_class=count, seed=count)
+    (result,) = evaluate_run(
+        run,
+        {"data": str(tmp_path / "pets"), "protocols": ["fewshot"], "search": "quick", "workers": 0},
+    )
+    stored = json.loads(next((run / "evaluation").glob("fewshot-pets-5-per-class-*.json")).read_text())
+    assert stored["metric"] == result.metric == "mean-per-class"
+    assert any("nine settings" in note for note in stored["notes"])
+    shutil.rmtree(run / "evaluation")
