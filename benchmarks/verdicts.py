@@ -75,15 +75,15 @@ def main() -> None:
 
 def figures(out: Path, settings: dict[str, Any]) -> list[list[str]]:
     """Rows of the table: each measurement, with the verdict after it."""
-    from cacr import pretrain
+    from cacr.diagnostics.observer import observe
     from cacr.diagnostics.verdict_file import read_history
     from cacr.errors import UserError
-    from cacr.training import RunFolder
+    from cacr.training import RunFolder, pretrain
 
     run = RunFolder(out)
     if not run.verdict.exists():
         try:
-            pretrain(out=out, resume=True, **settings)
+            pretrain(settings, out, resume=True, observe=observe)
         except UserError as error:
             print(f"{out.name}: {error}")
     verdicts = {past["step"]: past["verdict"] for past in read_history(run)}

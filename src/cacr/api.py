@@ -5,8 +5,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from cacr.bar import bar, working
 from cacr.diagnostics.observer import observe
+from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.evaluation import (
     Comparison,
     Embedded,
@@ -31,7 +34,7 @@ from cacr.reporting import (
     write_report,
 )
 from cacr.reporting.figures import Drawn, draw_figures
-from cacr.training import Outcome, is_first_process
+from cacr.training import Outcome, RunFolder, is_first_process
 from cacr.training import pretrain as train_encoder
 
 AnyPath = str | PathLike[str]
@@ -55,6 +58,8 @@ def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = Fal
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
         if outcome.status == "finished":
+            if verdict := read_verdict(RunFolder(Path(out))):
+                Console(highlight=False, markup=False).print(in_words(verdict))
             # As many images as may have a picture: more of them are for `cacr report`, where they are asked for.
             write_report([Path(out)], points=MOST_PICTURES, stage=bar)
         else:

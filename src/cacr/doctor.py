@@ -12,6 +12,7 @@ from torch import Tensor
 import cacr
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, open_source, prepare
+from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.errors import UserError
 from cacr.randomness import generator
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
@@ -183,11 +184,9 @@ def examine_run(run: RunFolder) -> Iterator[str]:
             wrong += 1
             yield f"wrong: {error}; --resume falls back to the one before"
     rows = run.read_metrics()
-    waits = [row["data_wait"] for row in rows if "data_wait" in row]
-    if waits and sum(waits) / len(waits) > 0.2:
-        wrong += 1
-        share = sum(waits) / len(waits)
-        yield f"wrong: {share:.0%} of the time was spent waiting for data: try more --set workers=N"
+    if verdict := read_verdict(run):
+        wrong += verdict["verdict"] != "healthy"
+        yield in_words(verdict)
     if not found:
         wrong += 1
         yield "wrong: no checkpoint has been written yet; --resume starts from the beginning"

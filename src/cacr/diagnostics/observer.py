@@ -26,7 +26,7 @@ from cacr.diagnostics.snapshots import (
     write_snapshot,
 )
 from cacr.diagnostics.verdict import STOPPING, Verdict, diverging, judge
-from cacr.diagnostics.verdict_file import read_history, write_verdict
+from cacr.diagnostics.verdict_file import in_words, read_history, write_verdict
 from cacr.files import write_atomically
 from cacr.losses.pairs import queued, unit
 from cacr.methods import Framework
@@ -114,10 +114,10 @@ class RunObserver:
 
     def _tell(self, verdict: Verdict) -> bool:
         """Store a verdict, print it when it is another than before, and say whether the run is to stop."""
-        write_verdict(self._job.run, verdict)
+        stored = write_verdict(self._job.run, verdict)
         stop = verdict.verdict in STOPPING and self._job.settings.on_collapse == "stop"
         if verdict.verdict != self._told:
-            self._console.print(in_words(verdict))
+            self._console.print(in_words(stored))
             if verdict.verdict in STOPPING and not stop:
                 self._console.print("  (--on-collapse stop would end such a run here)")
             self._told = verdict.verdict
@@ -146,15 +146,6 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
         return float(method.objective.of(queued(point, point, queue))["loss"])
     except (TypeError, ValueError):  # not made of pairs, or not of these
         return None
-
-
-def in_words(verdict: Verdict) -> str:
-    """A verdict as lines to print."""
-    lines = [
-        f"verdict at epoch {verdict.epoch:g}: {verdict.verdict}",
-        *(f"  {text}" for text in verdict.evidence),
-    ]
-    return "\n".join(lines + [f"  try: {text}" for text in verdict.advice])
 
 
 def _short(measured: Mapping[str, float]) -> str:

@@ -1,0 +1,154 @@
+"""The verdict from figures alone: what raises an alarm, and what does not."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacr.diagnostics.verdict import Verdict, judge
+from cacr.diagnostics.verdict_file import in_words, read_history, read_verdict, write_verdict
+from cacr.training import RunFolder
+
+HEALTHY = {
+    "positive_distance": 0.4,
+    "negative_distance": 1.9,
+    "effective_rank": 40.0,
+    "uniformity": -3.0,
+    "entropy": 4.0,
+    "max_entropy": 4.8,
+    "knn": 0.7,
+}
+POINT = {"positive_distance": 1e-4, "negative_distance": 2e-4, "uniformity": -1e-4, "entropy": 4.8}
+LINE = {"effective_rank": 1.4, "negative_distance": 1.0}
+BLIND = {"positive_distance": 1.85}
+
+
+def _rows(
+    *changes: dict[str, float], loss: list[float] | None = None, wait: float = 0.01
+) -> list[dict[str, Any]]:
+    """Measurements every hundred steps, the first before any, with ten lines of training between them."""
+    rows: list[dict[str, Any]] = []
+    for number, change in enumerate(changes):
+        if number:
+            for step in range(100 * number - 90, 100 * number + 1, 10):
+                value = (
+                    4.0 - 0.001 * step
+                    if loss is None
+                    else loss[min(step * len(loss) // (100 * len(changes)), len(loss) - 1)]
+                )
+                rows.append({"step": step, "epoch": step / 100, "loss": value, "data_wait": wait})
+            rows[-1] |= {**HEALTHY, **change}
+        else:
+            rows.append({"step": 0, "epoch": 0.0, **HEALTHY, **change})
+    return rows
+
+
+def _name(rows: list[dict[str, Any]], **facts: Any) -> str | None:
+    verdict = judge(rows, **{"full_rank": 128, **facts})
+    return verdict and verdict.verdict
+
+
+def test_healthy() -> None:
+    verdict = judge(_rows(POINT, {}, {}), full_rank=128)
+    assert verdict == Verdict("healthy", verdict.evidence, [], 200, 2.0)  # type: ignore[union-attr]
+    assert "21%" in verdict.evidence[0] and "40 dimensions" in verdict.evidence[1]  # type: ignore[union-attr]
+    assert "70.0%" in verdict.evidence[2]  # type: ignore[union-attr]
+
+
+def test_nothing_is_said_before_there_is_something_to_say() -> None:
+    assert judge(_rows(POINT), full_rank=128) is None
+    early = _rows(POINT)
+    early.append({"step": 20, "epoch": 1.0, "loss": 1.0, "data_wait": 0.0, **HEALTHY, **POINT})
+    assert judge(early, full_rank=128) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [(POINT, "collapsed to a point"), (LINE, "dimensional collapse"), (BLIND, "not learning")],
+)
+def test_two_measurements_must_agree(change: dict[str, float], name: str) -> None:
+    assert _name(_rows({}, change)) == name  # there is only one
+    assert _name(_rows({}, {}, change)) == "healthy"
+    assert _name(_rows({}, {}, change, change)) == name
+    assert _name(_rows({}, change, change, {})) == "healthy"
+
+
+def test_the_largest_entropy_alone_raises_no_alarm() -> None:
+    assert _name(_rows({}, *[{"entropy": 4.8}] * 3)) == "healthy"
+    verdict = judge(_rows({}, POINT, POINT), full_rank=128)
+    assert verdict is not None and "says nothing" in verdict.evidence[1]
+
+
+def test_few_dimensions_are_all_there_is_in_a_small_space() -> None:
+    two = {"effective_rank": 1.9}
+    assert _name(_rows({}, two, two), full_rank=2) == "healthy"
+    assert _name(_rows({}, two, two), full_rank=128) == "dimensional collapse"
+
+
+def test_not_learning_tells_the_trivial_loss() -> None:
+    verdict = judge(_rows({}, BLIND, BLIND), full_rank=128, trivial_loss=math.log(128))
+    assert verdict is not None and "alike has 4.852" in verdict.evidence[1]
+
+
+def test_a_loss_that_does_not_move_is_not_learning_even_when_views_are_alike() -> None:
+    noise = [4.0, 4.1, 3.9, 4.05, 3.95, 4.0, 4.1, 3.9, 4.02, 3.98] * 4
+    assert _name(_rows({}, {}, {}, {}, loss=noise)) == "not learning"
+    falling = [value - 0.02 * number for number, value in enumerate(noise)]
+    assert _name(_rows({}, {}, {}, {}, loss=falling)) == "healthy"
+    assert (
+        _name(_rows({}, {}, {"negative_distance": 1.5}, {"negative_distance": 1.4}, loss=noise)) == "healthy"
+    )
+
+
+def test_diverging() -> None:
+    rising = [3.0, 2.0, 1.0, 2.0, 10.0, 30.0, 60.0, 90.0]
+    assert _name(_rows({}, {}, {}, {}, loss=rising)) == "diverging"
+    assert _name(_rows({}, {}, {"uniformity": math.nan})) == "diverging"
+    slowly = [0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.0]  # as the loss of BYOL does, while it learns
+    assert _name(_rows({}, {}, {"negative_distance": 1.0}, {}, loss=slowly)) == "healthy"
+
+
+def test_starved_by_the_loader_and_only_after_what_is_worse() -> None:
+    assert _name(_rows({}, {}, {}, wait=0.6)) == "starved by the loader"
+    assert _name(_rows({}, {}, {}, wait=0.1)) == "healthy"
+    assert _name(_rows({}, POINT, POINT, wait=0.6)) == "collapsed to a point"
+    recovered = _rows({}, {}, {}, wait=0.6) + [
+        {"step": step, "epoch": step / 100, "loss": 1.0, "data_wait": 0.0} for step in range(210, 300, 10)
+    ]
+    recovered.append({"step": 300, "epoch": 3.0, "loss": 1.0, "data_wait": 0.0, **HEALTHY})
+    assert _name(recovered) == "healthy"
+
+
+def test_every_alarm_has_evidence_and_advice() -> None:
+    for rows in (
+        _rows({}, POINT),
+        _rows({}, LINE),
+        _rows({}, BLIND),
+        _rows({}, {"uniformity": math.inf}),
+        _rows({}, {}, wait=0.9),
+    ):
+        verdict = judge(rows, full_rank=128)
+        assert verdict is not None and verdict.evidence and verdict.advice
+
+
+def test_the_file_keeps_the_history_and_forgets_what_a_resumed_run_sees_again(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert read_verdict(run) is None
+    for step in (10, 20, 30):
+        write_verdict(run, Verdict("healthy", ["fine"], [], step, step / 10))
+    write_verdict(run, Verdict("diverging", ["the loss is nan"], ["lower --lr"], 20, 2.0))
+    assert [(past["step"], past["verdict"]) for past in read_history(run)] == [
+        (10, "healthy"),
+        (20, "diverging"),
+    ]
+    stored = read_verdict(run)
+    assert stored == json.loads(run.verdict.read_text())
+    assert in_words(stored or {}).splitlines() == [
+        "verdict at epoch 2: diverging",
+        "  the loss is nan",
+        "  try: lower --lr",
+    ]
+    run.verdict.write_text('{"verdict": "heal')
+    assert read_verdict(run) is None and read_history(run) == []
