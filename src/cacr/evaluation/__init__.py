@@ -3,6 +3,8 @@
 from cacr.evaluation import (  # noqa: F401  (they register themselves)
     cluster,
     elevater,
+    elevater_finetune,
+    finetune,
     linear_paper,
     protocols,
     retrieval,

@@ -19,12 +19,18 @@ from cacr.evaluation.tuning import Setting, choose
 SEARCH_AT_MOST = 10_000
 """Images of a class in the search; the final training has all."""
 
-_EXPECTED = {"elevater": 5, "quick": 1}
-"""Rounds of a search in which classifiers are trained side by side."""
+_ROUNDS = {"elevater": (5, 90), "quick": (1, 9)}
+"""Trainings of a search: side by side, or one after the other."""
 
 
 class Learner(Protocol):
-    """What is trained on some training images, given by their numbers, with given settings."""
+    """What is trained on some training images, given by their numbers, with given settings.
+
+    Attributes:
+        side_by_side: Whether all settings that are asked for at once are trained at once.
+    """
+
+    side_by_side: bool
 
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
@@ -43,6 +49,8 @@ class LinearLearner:
         used: The training images that will be asked for; only they are encoded.
         after_epoch: Called after every epoch of training.
     """
+
+    side_by_side = True
 
     def __init__(self, task: Task, used: Indices, after_epoch: Callable[[], None]) -> None:
         self._task, self._after_epoch = task, after_epoch
@@ -102,7 +110,13 @@ class LinearLearner:
         return torch.from_numpy(places[places >= 0])
 
 
-LearnerFactory = Callable[[Task, Indices, Callable[[], None]], Learner]
+class LearnerKind(Protocol):
+    """A class of learners."""
+
+    side_by_side: bool
+
+    def __call__(self, task: Task, used: Indices, after_epoch: Callable[[], None]) -> Learner:
+        """A learner for the training images ``used``."""
 
 
 @PROTOCOLS.register("fewshot")
@@ -117,13 +131,13 @@ def transfer(task: Task, settings: TransferSettings) -> Score:
     return all_labels(task, settings, LinearLearner)
 
 
-def few_labels(task: Task, settings: FewShotSettings, learner: LearnerFactory) -> Score:
+def few_labels(task: Task, settings: FewShotSettings, learner: LearnerKind) -> Score:
     """Mean and standard deviation over draws with the seeds ``seed``, ``seed + 1`` and so on."""
     data = task.data
     count, names = settings.labels_per_class, data.train.class_names
     seeds = [task.seed + number for number in range(settings.draws)]
     draws = [draw_shots(data.train_labels, data.classes, count, seed, names) for seed in seeds]
-    tick = _Ticker(task, settings, len(draws))
+    tick = _Ticker(task, settings, len(draws), learner.side_by_side)
     able = learner(task, np.unique(np.concatenate(draws)), tick)
     found = [_tune(task, settings, able, draw, draw, seed) for draw, seed in zip(draws, seeds, strict=True)]
     scores = [details["last"] for details in found]
@@ -132,10 +146,10 @@ def few_labels(task: Task, settings: FewShotSettings, learner: LearnerFactory) -
     return Score(mean(scores), spread, {"scores": scores, **together}, data.metric, notes=_notes(settings))
 
 
-def all_labels(task: Task, settings: TransferSettings, learner: LearnerFactory) -> Score:
+def all_labels(task: Task, settings: TransferSettings, learner: LearnerKind) -> Score:
     """One training with all labels."""
     images = np.arange(len(task.data.train))
-    able = learner(task, images, _Ticker(task, settings, 1))
+    able = learner(task, images, _Ticker(task, settings, 1, learner.side_by_side))
     details = _tune(task, settings, able, images, _at_most(task, SEARCH_AT_MOST), task.seed)
     return Score(details["last"], None, details, task.data.metric, notes=_notes(settings))
 
@@ -193,8 +207,9 @@ def _notes(settings: TransferSettings) -> tuple[str, ...]:
 class _Ticker:
     """Counts epochs for a progress bar."""
 
-    def __init__(self, task: Task, settings: TransferSettings, draws: int) -> None:
-        rounds = _EXPECTED.get(settings.search, settings.trials)
+    def __init__(self, task: Task, settings: TransferSettings, draws: int, side_by_side: bool) -> None:
+        together, alone = _ROUNDS.get(settings.search, (settings.trials, settings.trials))
+        rounds = together if side_by_side else alone
         self._total = draws * (rounds * settings.epochs + settings.final_epochs)
         self._done, self._progress = 0, task.progress
 

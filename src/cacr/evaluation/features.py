@@ -12,7 +12,7 @@ from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.evaluation.machine import Machine
 from cacr.randomness import generator
-from cacr.views import Augmentation, Views
+from cacr.views import PRESETS, Augmentation, Views
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
@@ -119,6 +119,11 @@ class FeatureLoader(ImageLoader):
 def centre_view(info: EncoderInfo) -> Augmentation:
     """The one view of evaluation: an image resized and its centre cut out as ``encoder.preprocess`` does it."""
     return Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
+
+
+def usual_flip(info: EncoderInfo) -> float:
+    """Share of mirrored crops in training views of an encoder's classifier: as in its own training views."""
+    return PRESETS[info.preset].views[0].flip if info.preset is not None and info.preset in PRESETS else 0.5
 
 
 def encode(

@@ -5,12 +5,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from cacr.config import PaperLinearSettings
-from cacr.evaluation.features import FeatureLoader
+from cacr.evaluation.features import FeatureLoader, usual_flip
 from cacr.evaluation.machine import Machine
 from cacr.evaluation.protocols import accuracy
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.task import Task
-from cacr.views import PRESETS, probe_train
+from cacr.views import probe_train
 
 MILESTONES, GAMMA = (0.6, 0.8), 0.2
 """The rate drops by a factor of 0.2 after 60 and 80 of 100 epochs."""
@@ -24,7 +24,8 @@ def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
     is chosen on the test images and is no fair estimate.
     """
     info, device = task.encoder.info, task.machine.device
-    view = probe_train(info.image_size, info.mean, info.std, flip=_flip(settings, info.preset)).views[0]
+    flip = usual_flip(info) if settings.flip == "auto" else settings.flip
+    view = probe_train(info.image_size, info.mean, info.std, flip=flip).views[0]
     batch = min(settings.batch_size, len(task.data.train))
     machine = Machine(batch, task.machine.workers, device)
     crops = FeatureLoader(task.encoder, task.data.train, view, machine, shuffle=True, seed=task.seed)
@@ -51,10 +52,3 @@ def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
             task.progress(epoch + 1, settings.epochs)
     best = max(range(len(curve)), key=curve.__getitem__)
     return Score(curve[-1], None, {"best": curve[best], "best_epoch": best + 1, "epochs": curve})
-
-
-def _flip(settings: PaperLinearSettings, preset: str | None) -> float:
-    """Probability of a mirrored crop: by default that of the views which the encoder was trained with."""
-    if settings.flip != "auto":
-        return settings.flip
-    return PRESETS[preset].views[0].flip if preset is not None and preset in PRESETS else 0.5

@@ -57,8 +57,14 @@ def choose(search: Search, measure: Measure, *, trials: int, seed: int) -> Choic
         return _choose_elevater(measure)
     if search == "quick":
         settings = [Setting(lr, decay) for lr in QUICK_LRS for decay in QUICK_DECAYS]
-        return _best(list(zip(settings, measure(settings), strict=True)))
-    return _choose_optuna(measure, trials, seed)
+        return best_of(list(zip(settings, measure(settings), strict=True)))
+    return choose_by_optuna(
+        lambda setting: measure([setting])[0],
+        (LRS[0], LRS[-1]),
+        (DECAYS[0], DECAYS[-1]),
+        trials=trials,
+        seed=seed,
+    )
 
 
 def decay_search() -> Generator[list[int], Sequence[float], None]:
@@ -93,28 +99,41 @@ def _choose_elevater(measure: Measure) -> Choice:
             except StopIteration:
                 continue
         asked = following
-    return _best([pair for lr in LRS for pair in tried[lr]])
+    return best_of([pair for lr in LRS for pair in tried[lr]])
 
 
-def _choose_optuna(measure: Measure, trials: int, seed: int) -> Choice:
+def choose_by_optuna(
+    measure: Callable[[Setting], float],
+    lrs: tuple[float, float],
+    decays: tuple[float, float],
+    *,
+    trials: int,
+    seed: int,
+) -> Choice:
+    """Try settings between two learning rates and two weight decays, drawn by optuna's Parzen estimator.
+
+    Raises:
+        MissingExtraError: optuna is not installed.
+    """
     try:
         import optuna
     except ImportError:
         raise MissingExtraError("search=optuna", "tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
     tried: list[tuple[Setting, float]] = []
     for _ in range(trials):
         trial = study.ask()
-        lr = trial.suggest_float("lr", LRS[0], LRS[-1], log=True)
-        setting = Setting(lr, trial.suggest_float("weight_decay", DECAYS[0], DECAYS[-1], log=True))
-        score = _comparable(measure([setting])[0])
+        lr = trial.suggest_float("lr", *lrs, log=True)
+        setting = Setting(lr, trial.suggest_float("weight_decay", *decays, log=True))
+        score = _comparable(measure(setting))
         study.tell(trial, score)
         tried.append((setting, score))
-    return _best(tried)
+    return best_of(tried)
 
 
-def _best(tried: Sequence[tuple[Setting, float]]) -> Choice:
+def best_of(tried: Sequence[tuple[Setting, float]]) -> Choice:
+    """The setting with the highest score; of equal ones the first."""
     scores = [_comparable(score) for _, score in tried]
     first = scores.index(max(scores))
     return Choice(tried[first][0], scores[first], tuple(tried))
