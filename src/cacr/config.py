@@ -95,6 +95,13 @@ class PretrainSettings(Settings):
     warmup_epochs: Annotated[float, Field(ge=0)] | Auto = Field(
         "auto", description="epochs of linear warm-up"
     )
+    exchange: Literal["gather", "ring"] = Field(
+        "gather",
+        description="between processes: all embeddings everywhere, or keys passed around (less memory)",
+    )
+    encode_chunk: int | None = Field(
+        None, ge=2, description="images a process encodes at a time, twice: less memory, more time"
+    )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged in one step")
     clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient")
 
@@ -133,7 +140,18 @@ class PretrainSettings(Settings):
 
 
 RESUMABLE = frozenset(
-    {"data", "epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes", "accelerator"}
+    {
+        "data",
+        "epochs",
+        "max_steps",
+        "data_root",
+        "download",
+        "workers",
+        "devices",
+        "nodes",
+        "accelerator",
+        "exchange",
+    }
     | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
     | {"measure_every_epochs", "on_collapse"}
 )

@@ -1,7 +1,12 @@
-"""One process or many: the loss and every gradient are the same, gathered or passed around a ring."""
+"""One process or many: the loss and every gradient are the same, gathered or passed around a ring.
+
+Every registered framework with every objective that it takes, in float64. Left out on purpose: ``in_batch: local``
+of the queue framework, the authors' form, in which the negatives are those of a process alone.
+"""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,35 +15,109 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from cacr.data.order import share
 from cacr.encoders import normalise_per_view, share_statistics
 from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
-from cacr.methods import exchanged, gather
+from cacr.methods import FRAMEWORKS, exchanged, gather
+from tests.methods.making import make_framework, make_views
 
 VIEWS, INPUT, DIM = 3, 4, 5
-UNEVEN, OTHERS = 7, (8, 5)
-"""Images of the global batch: shared unevenly, as at the end of an epoch; evenly, and down to one a process."""
-
-OPTIONS: dict[str, dict[str, Any]] = {"swav": {"dim": DIM}}
+UNEVEN, EVEN, FEWEST = 7, 8, 5
+"""Images of the global batch: shared unevenly, as at the end of an epoch; evenly; down to one a process of four."""
 
 Found = tuple[Tensor, dict[str, Tensor]]
-"""A loss, and the gradients of parameters by name."""
+"""A loss, and by name the gradients of parameters, or statistics that all processes have in common."""
+
+Compute = Callable[[int, int], Found]
+"""Rank and number of processes -> what is found there."""
 
 
-def _objectives() -> dict[str, Objective]:
-    """Every registered objective, and the options that change what is reduced or averaged."""
-    torch.manual_seed(2)
-    made = {name: OBJECTIVES[name](**OPTIONS.get(name, {})) for name in OBJECTIVES}
-    for kind in ("same", "cross", "cross_upper", "all"):
-        made[f"cacr {kind}"] = OBJECTIVES["cacr"](negatives=kind)
-    for option in ({"cost": "rbf", "tau_plus": 0.1}, {"cost": "rbf", "neg_grad": False}, {"margin": 0.5}):
-        made[f"cacr {option}"] = OBJECTIVES["cacr"](**option)
-    made["cacr held"] = OBJECTIVES["cacr"](neg_grad=False)
-    made["cacr queue held"] = OBJECTIVES["cacr"](queue_grad=False)
-    made["released_moco_v3 euclidean"] = OBJECTIVES["released_moco_v3"](cost="euclidean")
-    made["triplet hard"] = OBJECTIVES["triplet"](mining="hard")
-    return {name: objective.double() for name, objective in made.items()}
+def _cases() -> Iterator[tuple[str, Compute]]:
+    for exchange in ("gather", "ring"):
+        for framework in FRAMEWORKS:
+            for objective in OBJECTIVES:
+                if _takes(exchange, framework, objective):
+                    yield (
+                        f"{exchange}, {framework}, {objective}",
+                        _of_framework(exchange, framework, objective, UNEVEN),
+                    )
+            for images, options in (
+                (EVEN, {"local": 1, "negatives": "all"}),
+                (FEWEST, {}),
+                (UNEVEN, {"norm": True}),
+                (UNEVEN, {"chunk": 2, "data_parallel": True}),
+            ):
+                yield (
+                    f"{exchange}, {framework}, {images} images, {options}",
+                    _of_framework(exchange, framework, "cacr", images, **options),
+                )
+        for name, objective in _variants().items():
+            for kind, build in BUILDERS.items():
+                if (objective.spreads or exchange == "gather") and (kind == "in_batch" or "queue" in name):
+                    yield f"{exchange}, {kind}, {name}", _of_pairs(exchange, build, objective)
+    for kind in NORMS:
+        yield f"batch norm {kind}", _of_batch_norm(kind)
+
+
+def _takes(exchange: str, framework: str, objective: str) -> bool:
+    method = make_framework(framework, objective) if _is_taken(framework, objective) else None
+    return method is not None and (exchange == "gather" or method.objective.spreads)
+
+
+def _is_taken(framework: str, objective: str) -> bool:
+    options = {"dim": DIM} if objective == "swav" else {}
+    kind, loss = FRAMEWORKS[framework], OBJECTIVES[objective]
+    return kind.refusal(loss(**kind.objective_options(loss, options))) is None
+
+
+def _of_framework(
+    exchange: Any,
+    framework: str,
+    objective: str,
+    images: int,
+    *,
+    norm: bool = False,
+    local: int = 0,
+    chunk: int | None = None,
+    data_parallel: bool = False,
+    **options: Any,
+) -> Compute:
+    def compute(rank: int, world_size: int) -> Found:
+        unused = FRAMEWORKS[framework].meaningless_options & options.keys()
+        given = {name: value for name, value in options.items() if name not in unused}
+        method = make_framework(framework, objective, norm=norm, **given).train()
+        method.exchange, method.encode_chunk = exchange, chunk
+        if norm:
+            share_statistics(method)
+        views = make_views(VIEWS, images, local=local)
+        mine = [x[:, share(images, rank, world_size)] for x in views]
+        model = DistributedDataParallel(method) if data_parallel and world_size > 1 else method
+        loss = model(mine)["loss"]
+        loss.backward()
+        return loss.detach(), _gradients(method) | _statistics(method)
+
+    return compute
+
+
+def _gradients(model: nn.Module) -> dict[str, Tensor]:
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def _statistics(model: nn.Module) -> dict[str, Tensor]:
+    return {name: buffer.double() for name, buffer in model.named_buffers() if "running" in name}
+
+
+def _variants() -> dict[str, Objective]:
+    """Options that change what is reduced or averaged."""
+    cacr: list[dict[str, Any]] = [{"negatives": kind} for kind in ("cross", "cross_upper", "all")]
+    cacr += [{"cost": "rbf", "tau_plus": 0.1}, {"cost": "rbf", "neg_grad": False}]
+    cacr += [{"margin": 0.5}, {"neg_grad": False}, {"queue_grad": False}]
+    made: dict[str, Objective] = {f"cacr {options}": CACRLoss(**options) for options in cacr}
+    made["released_moco_v3 euclidean"] = OBJECTIVES["released_moco_v3"](cost="euclidean")  # type: ignore[call-arg]
+    made["triplet hard"] = OBJECTIVES["triplet"](mining="hard")  # type: ignore[call-arg]
+    return made
 
 
 class _Model(nn.Module):
@@ -54,7 +133,6 @@ class _Model(nn.Module):
 Build = Callable[[_Model, Tensor, Tensor, Objective, Any], Pairs | Tensor]
 BUILDERS: dict[str, Build] = {
     "in_batch": lambda model, q, k, loss, ring: q if ring is None else in_batch(q, loss.negatives, ring=ring),
-    "momentum": lambda model, q, k, loss, ring: momentum(q, k, loss.negatives, ring=ring),
     "momentum, local crops": lambda model, q, k, loss, ring: momentum(q, k[:2], "all", ring=ring),
     "queued": lambda model, q, k, loss, ring: queued(q, k, model.queue, ring=ring),
     "queued, one direction": lambda model, q, k, loss, ring: queued(
@@ -63,50 +141,14 @@ BUILDERS: dict[str, Build] = {
 }
 
 
-def _refused(builder: str, name: str, objective: Objective, exchange: str) -> bool:
-    """Pairs that an objective cannot be made of."""
-    if exchange == "ring" and not objective.spreads:
-        return True
-    if name in ("swav", "barlow_twins"):  # no pairs at all
-        return builder != "in_batch"
-    if builder.endswith(("crops", "direction")) and name != "cacr":
-        return True  # the same for all objectives
-    return name.startswith("released_moco_v3") and builder == "queued"
-
-
-Case = tuple[str, str, str, int]
-"""Exchange, pairs, objective and the number of images."""
-
-
-def _cases() -> dict[Case, Callable[[slice], Found]]:
-    """Everything to compute together: a slice of the images -> loss and gradients."""
-    cases: dict[Case, Callable[[slice], Found]] = {}
-    for exchange in ("gather", "ring"):
-        for builder in BUILDERS:
-            for name, objective in _objectives().items():
-                if not _refused(builder, name, objective, exchange):
-                    for images in (UNEVEN, *OTHERS) if name == "cacr" else (UNEVEN,):
-                        cases[exchange, builder, name, images] = _of_pairs(
-                            exchange, builder, objective, images
-                        )
-    for kind in NORMS:
-        for views in (1, VIEWS):
-            cases["gather", f"batch norm, {views} parts", kind, UNEVEN] = _of_batch_norm(kind, views)
-    return cases
-
-
-def _of_pairs(exchange: Any, builder: str, objective: Objective, images: int) -> Callable[[slice], Found]:
-    def compute(mine: slice) -> Found:
+def _of_pairs(exchange: Any, build: Build, objective: Objective) -> Compute:
+    def compute(rank: int, world_size: int) -> Found:
         model = _Model().double()
-        generator = torch.Generator().manual_seed(images)
-        x = torch.randn(VIEWS, images, INPUT, dtype=torch.float64, generator=generator)[:, mine]
+        x = torch.randn(VIEWS, UNEVEN, INPUT, dtype=torch.float64)[:, share(UNEVEN, rank, world_size)]
         (q, k), ring = exchanged(exchange, model.query(x), model.key(x))
-        loss = objective(BUILDERS[builder](model, q, k, objective, ring))
-        parameters = dict(model.named_parameters()) | dict(objective.named_parameters())
-        gradients = torch.autograd.grad(
-            loss, list(parameters.values()), allow_unused=True, materialize_grads=True
-        )
-        return loss.detach(), dict(zip(parameters, gradients, strict=True))
+        loss = objective(build(model, q, k, objective, ring))
+        loss.backward()
+        return loss.detach(), _gradients(model)
 
     return compute
 
@@ -119,20 +161,17 @@ NORMS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def _of_batch_norm(kind: str, views: int) -> Callable[[slice], Found]:
-    """Synchronised statistics: loss, gradients and running statistics."""
-
-    def compute(mine: slice) -> Found:
+def _of_batch_norm(kind: str) -> Compute:
+    def compute(rank: int, world_size: int) -> Found:
         torch.manual_seed(3)
         model = nn.Sequential(nn.Conv2d(3, INPUT, 3), NORMS[kind](), nn.Flatten(), nn.Linear(INPUT * 9, DIM))
         share_statistics(model.double().train())
-        normalise_per_view(model, views)
-        x = torch.randn(VIEWS, UNEVEN, 3, 5, 5, dtype=torch.float64)[:, mine]
-        z = model(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-        loss = CACRLoss()(gather(z))
+        normalise_per_view(model, VIEWS)
+        images = torch.randn(VIEWS, UNEVEN, 3, 5, 5, dtype=torch.float64)
+        x = images[:, share(UNEVEN, rank, world_size)]
+        loss = CACRLoss()(gather(model(x.flatten(0, 1)).unflatten(0, x.shape[:2])))
         loss.backward()
-        found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        return loss.detach(), found | {name: buffer.double() for name, buffer in model.named_buffers()}
+        return loss.detach(), _gradients(model) | _statistics(model)
 
     return compute
 
@@ -141,27 +180,27 @@ def _work(rank: int, world_size: int, folder: str) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world_size)
-    results = {case: compute(share(case[-1], rank, world_size)) for case, compute in _cases().items()}
+    results = {name: compute(rank, world_size) for name, compute in _cases()}
     # Data-parallel training averages gradients; here all of them at once, which is quicker.
     gradients = [gradient for _, found in results.values() for gradient in found.values()]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
-    sizes = [gradient.numel() for gradient in gradients]
-    for gradient, mean in zip(gradients, (flat / world_size).split(sizes), strict=True):
+    means = (flat / world_size).split([gradient.numel() for gradient in gradients])
+    for gradient, mean in zip(gradients, means, strict=True):
         gradient.copy_(mean.view_as(gradient))
     torch.save(results, f"{folder}/results{rank}.pt")
     dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
-def alone() -> dict[Any, Found]:
-    """What one process computes without a process group, by gathering nothing."""
-    return {case: compute(slice(None)) for case, compute in _cases().items()}
+def alone() -> dict[str, Found]:
+    """What one process computes without a process group: nothing is exchanged and nothing chunked."""
+    return {name: compute(0, 1) for name, compute in _cases()}
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_loss_and_gradients_do_not_depend_on_the_number_of_processes(
-    world_size: int, alone: dict[Any, Found], tmp_path: Any
+    world_size: int, alone: dict[str, Found], tmp_path: Path
 ) -> None:
     if world_size == 1:
         _work(0, 1, str(tmp_path))
@@ -174,3 +213,13 @@ def test_loss_and_gradients_do_not_depend_on_the_number_of_processes(
             torch.testing.assert_close(
                 found, alone[name], rtol=1e-9, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
             )
+
+
+def test_every_framework_and_objective_is_among_the_cases(alone: dict[str, Found]) -> None:
+    gathered = {name for name in OBJECTIVES if not OBJECTIVES[name]().spreads}
+    assert gathered == {"barlow_twins", "swav"}  # they compare whole batches, not pairs
+    for framework in FRAMEWORKS:
+        for objective in OBJECTIVES:
+            taken = _is_taken(framework, objective)
+            assert (f"gather, {framework}, {objective}" in alone) == taken
+            assert (f"ring, {framework}, {objective}" in alone) == (taken and objective not in gathered)

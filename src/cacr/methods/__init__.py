@@ -1,6 +1,6 @@
 """Frameworks: how the views of a batch become queries, keys and a loss."""
 
-from cacr.methods.chunks import describe_chunks, encoded
+from cacr.methods.chunks import describe_chunks, encode_twice, in_chunks
 from cacr.methods.framework import FRAMEWORKS, Facts, Framework, Negatives
 from cacr.methods.gather import Exchange, exchanged, gather
 from cacr.methods.in_batch import InBatch
@@ -17,7 +17,8 @@ __all__ = [
     "Negatives",
     "Queue",
     "describe_chunks",
-    "encoded",
+    "encode_twice",
     "exchanged",
     "gather",
+    "in_chunks",
 ]

@@ -9,39 +9,52 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from cacr.encoders import held_statistics
+from cacr.losses import Ring
+from cacr.methods.gather import world_size
+
+Views = Sequence[Tensor]
+"""One tensor (views, images, 3, size, size) for each size of crop."""
 
 
-def encoded(
-    encode: Callable[..., Tensor], views: Sequence[Tensor], chunk: int | None, module: nn.Module
-) -> Tensor:
-    """Embeddings (views, images, dim) by ``encode(*views)``, for not more than ``chunk`` images at a time.
+def in_chunks(views: Views, chunk: int | None) -> list[Views]:
+    """The same views in parts of at most ``chunk`` images; None: in one.
+
+    Parts differ by at most one image, because a remainder of one would have no batch statistics; and every
+    process has the same number of them, because batch norm may have to talk to the others in each.
+    """
+    if chunk is None:
+        return [views]
+    images, device = views[0].shape[1], views[0].device
+    largest = images if world_size() == 1 else max(Ring.of(images, device).sizes)
+    return list(zip(*(x.tensor_split(-(-largest // chunk), dim=1) for x in views), strict=True))
+
+
+def encode_twice(encode: Callable[[Views], Tensor], parts: Sequence[Views], module: nn.Module) -> Tensor:
+    """Embeddings (views, images, dim) of the images of all parts, while the graph of one part is held.
 
     The first pass keeps no graph. In the backward pass, when the gradients of all embeddings are known, each
-    chunk is encoded once more, with the random numbers of its first pass, and its graph is freed before the
-    next chunk's begins. So the activations of one chunk are held instead of those of the batch; the value and
+    part is encoded once more, with the random numbers of its first pass, and its graph is freed before the
+    next part's begins. So the activations of one part are held instead of those of the batch; the value and
     the gradients are those of the whole batch, if images are encoded independently of each other: batch norm
-    has the statistics of a chunk. Its running averages are updated in the first pass alone.
+    has the statistics of a part. Its running averages are updated in the first pass alone.
 
     Args:
-        encode: One tensor (views, images, 3, size, size) for each size of crop -> embeddings, by ``module``.
-        views: What it is called with.
-        chunk: None: the batch as a whole, once.
+        encode: Views -> embeddings, by ``module``.
+        parts: As :func:`in_chunks` makes them; one part is encoded once.
         module: What holds the batch norms.
     """
-    images = views[0].shape[1]
-    if chunk is None or images <= chunk:
-        return encode(*views)
-    # Parts of equal size but for one image: a remainder of one would have no batch statistics.
-    parts = zip(*(x.tensor_split(-(-images // chunk), dim=1) for x in views), strict=True)
-    if not torch.is_grad_enabled():
-        return torch.cat([encode(*part) for part in parts], dim=1)
-    twice = [
+    if len(parts) == 1:
+        return encode(parts[0])
+    found = [
         checkpoint(
-            encode, *part, use_reentrant=False, context_fn=lambda: (nullcontext(), held_statistics(module))
+            lambda *views: encode(views),
+            *part,
+            use_reentrant=False,
+            context_fn=lambda: (nullcontext(), held_statistics(module)),
         )
         for part in parts
     ]
-    return torch.cat(twice, dim=1)
+    return torch.cat(found, dim=1)
 
 
 def describe_chunks(module: nn.Module, chunk: int) -> str:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from cacr.encoders import Encoder, normalise_per_view
 from cacr.losses import Objective
+from cacr.methods.chunks import encode_twice, in_chunks
+from cacr.methods.gather import Exchange
 from cacr.registry import Registry
 
 
@@ -49,6 +51,8 @@ class Framework(nn.Module, ABC):
         has_predictor: whether it takes ``predictor``, embeddings -> predictions.
         usual_dim: dimension of the embeddings where nothing else is asked for.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
+        exchange: how processes share embeddings for the loss, see :func:`cacr.methods.gather.exchanged`.
+        encode_chunk: images encoded at a time, see :mod:`cacr.methods.chunks`; None: all of a process's.
         objective_defaults: options of the objective whose default is another one in this framework.
         meaningless_options: options of the objective that mean nothing in this framework.
     """
@@ -56,6 +60,8 @@ class Framework(nn.Module, ABC):
     encoder: Encoder
     head: nn.Module
     objective: Objective
+    exchange: Exchange = "gather"
+    encode_chunk: int | None = None
     has_predictor: ClassVar[bool] = False
     usual_dim: ClassVar[int] = 128
     sync_batch_norm: ClassVar[bool] = False
@@ -86,7 +92,10 @@ class Framework(nn.Module, ABC):
 
     def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
         """Named scalars, ``loss`` among them; with several processes they are those of the global batch."""
-        return self.loss(self.embed(views), self.targets(views))
+        parts = in_chunks(views, self.encode_chunk)
+        queries = encode_twice(self.embed, parts, self)
+        held = [keys for part in parts if (keys := self.targets(part)) is not None]
+        return self.loss(queries, torch.cat(held, dim=1) if held else None)
 
     def after_step(self, step: int, total: int) -> None:
         """Move what follows the weights without gradients, after ``step`` of ``total`` optimiser steps."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
-from cacr.losses import BYOLLoss, Objective, SimSiamLoss
+from cacr.losses import BYOLLoss, Objective, SimSiamLoss, in_batch
 from cacr.methods.framework import FRAMEWORKS, Framework, Negatives, batch_negatives, encode_views
-from cacr.methods.gather import gather
+from cacr.methods.gather import exchanged
 
 
 @FRAMEWORKS.register("in_batch")
@@ -36,7 +36,8 @@ class InBatch(Framework):
 
     def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
         """Every view is query and key of the others (see :class:`Framework`)."""
-        return self.objective.parts(gather(queries))
+        (z,), ring = exchanged(self.exchange, queries)
+        return self.objective.parts(z if ring is None else in_batch(z, self.objective.negatives, ring=ring))
 
     @classmethod
     def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:

@@ -77,8 +77,8 @@ class Momentum(Framework):
     def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
         """Predictions against keys (see :class:`Framework`)."""
         assert targets is not None
-        (queries, keys), _ = exchanged("gather", queries, targets)
-        return self.objective.parts(momentum(queries, keys, self.objective.negatives))
+        (queries, keys), ring = exchanged(self.exchange, queries, targets)
+        return self.objective.parts(momentum(queries, keys, self.objective.negatives, ring=ring))
 
     def after_step(self, step: int, total: int) -> None:
         """The momentum encoder follows encoder and head."""

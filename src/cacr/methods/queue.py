@@ -87,14 +87,16 @@ class Queue(Framework):
         assert targets is not None
         if self.training:
             self._waiting.append(gather(targets[-1:])[0])
+        ring = None
         if self.in_batch != "local":
-            (queries, targets), _ = exchanged("gather", queries, targets)
+            (queries, targets), ring = exchanged(self.exchange, queries, targets)
         pairs = queued(
             queries,
             targets,
             self.queue,
             in_batch=self.in_batch != "off",
             key_views=None if self.symmetric else range(1, len(targets) + 1),
+            ring=ring,
         )
         return self.objective.parts(pairs)
 

@@ -58,8 +58,20 @@ def measure_cost(
         # All processes must go through the same probes, because the objective may talk to the others.
         seconds = float(fabric.broadcast(min(times[1:])))
         if count == images or seconds > PROBE_SECONDS:
-            return Cost(seconds * images / count, round(saved * images / count), weights)
+            break
         count = min(images, count * 4)
+    kept = saved * images / count
+    if probe.encode_chunk is not None and probe.encode_chunk < images:
+        kept = _kept_in_chunks(fabric, probe, make_views(min(count, probe.encode_chunk)), images=images)
+    return Cost(seconds * images / count, round(kept), weights)
+
+
+def _kept_in_chunks(fabric: Fabric, probe: Framework, views: Sequence[Tensor], *, images: int) -> float:
+    """Bytes kept by a batch whose images are encoded in chunks: one chunk's activations, and all views."""
+    chunk, probe.encode_chunk = probe.encode_chunk, None
+    assert chunk is not None
+    saved, probed = _probe_step(fabric, probe, views), views[0].shape[1]
+    return (saved * chunk + sum(x.nbytes for x in views) * (images - chunk)) / probed
 
 
 def _probe_step(fabric: Fabric, probe: Framework, views: Sequence[Tensor]) -> int:

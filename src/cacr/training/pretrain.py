@@ -19,7 +19,7 @@ from cacr.encoders.heads import usual_hidden
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS, Framework
+from cacr.methods import FRAMEWORKS, Framework, describe_chunks
 from cacr.training.announce import announce
 from cacr.training.check import check_settings
 from cacr.training.checkpoints import State, load_latest
@@ -272,7 +272,7 @@ def build_method(settings: PretrainSettings, init: str | None, notes: list[str])
     Args:
         settings: without ``auto``.
         init: where the encoder's weights start from: a run, a weights file, ``timm``, or None for random ones.
-        notes: receives what the user should know about weights from elsewhere.
+        notes: receives what the user should know about how it was built.
     """
     assert isinstance(settings.image_size, int) and isinstance(settings.width, float)
     assert isinstance(settings.dim, int)
@@ -300,7 +300,11 @@ def build_method(settings: PretrainSettings, init: str | None, notes: list[str])
         options["predictor"] = build_predictor(settings.dim, hidden, last_norm=last_norm)
     # mypy sees the base class, whose constructor is nn.Module's
     make: Callable[..., Framework] = framework
-    return make(encoder, head, objective, batch_norm=settings.batch_norm, **options)
+    method = make(encoder, head, objective, batch_norm=settings.batch_norm, **options)
+    method.exchange, method.encode_chunk = settings.exchange, settings.encode_chunk
+    if settings.encode_chunk is not None:
+        notes.append(describe_chunks(method, settings.encode_chunk))
+    return method
 
 
 def _choices(asked: PretrainSettings, settings: PretrainSettings) -> list[str]:
