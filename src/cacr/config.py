@@ -58,6 +58,13 @@ class PretrainSettings(Settings):
         None, description="start from a run, a weights file, or 'timm' (with --download)"
     )
 
+    positions: Literal["auto", "fixed", "learned"] = Field(
+        "auto", description="position embeddings of a transformer; auto: fixed in framework momentum"
+    )
+    patches: Literal["auto", "frozen", "trained"] = Field(
+        "auto", description="patch projection of a transformer; auto: frozen in framework momentum"
+    )
+
     framework: str = Field(
         "in_batch", description="who the negatives are: in_batch, queue (MoCo v2), momentum (MoCo v3)"
     )
@@ -66,6 +73,9 @@ class PretrainSettings(Settings):
     objective_options: Options = Field({}, description="the objective's own settings, such as t_neg")
     batch_norm: Literal["per_view", "joint"] = Field(
         "per_view", description="batch statistics of each view on its own, or of all views together"
+    )
+    sync_batch_norm: bool | Auto = Field(
+        "auto", description="batch statistics of all processes together; auto: in framework momentum"
     )
 
     preset: str = Field("auto", description="view preset (see `cacr list`)")
@@ -81,12 +91,21 @@ class PretrainSettings(Settings):
     max_steps: int | None = Field(
         None, ge=1, description="end after so many optimiser steps, schedule included"
     )
-    optimizer: Literal["sgd"] = Field("sgd", description="sgd")
-    lr: Annotated[float, Field(gt=0)] | Auto = Field("auto", description="peak learning rate")
-    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD")
-    weight_decay: float = Field(1e-4, ge=0, description="of the optimiser")
-    schedule: Literal["auto", "cosine", "multistep", "constant"] = Field(
-        "auto", description="of the learning rate: cosine, multistep or constant"
+    optimizer: Literal["auto", "sgd", "lars", "adamw"] = Field(
+        "auto", description="sgd, lars or adamw; auto: adamw for transformers, else sgd"
+    )
+    lr: Annotated[float, Field(gt=0)] | Auto = Field(
+        "auto", description="peak learning rate; auto: base_lr x images in a step / 256"
+    )
+    base_lr: float | None = Field(
+        None, gt=0, description="learning rate for 256 images in a step; none: as usual for the optimiser"
+    )
+    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and LARS, and the first beta of AdamW")
+    weight_decay: Annotated[float, Field(ge=0)] | Auto = Field(
+        "auto", description="of the optimiser; auto: that of its paper"
+    )
+    schedule: Literal["auto", "cosine", "cosine_epochs", "cosine_after_warmup", "multistep", "constant"] = (
+        Field("auto", description="of the learning rate; `_epochs`: changes between epochs only")
     )
     milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"

@@ -18,7 +18,7 @@ from cacr.randomness import generator
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.precision import cpu_flags, has_fast_bf16
 from cacr.training.pretrain import build_method
-from cacr.training.resolve import resolve
+from cacr.training.resolve import describe, resolve
 from cacr.training.run_folder import RunFolder
 from cacr.views import PRESETS, Views
 
@@ -76,7 +76,7 @@ def measure_speed(source: Source) -> Iterator[str]:
     batch = min(BATCH, len(source))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     asked = PretrainSettings(data=source.name, views=VIEWS, batch_size=batch, epochs=1)
-    settings = resolve(asked, source, world_size=1, device=device)
+    settings = resolve(asked, describe(source), world_size=1, device=device)
     if settings.encoder == "small_alexnet":
         settings = settings.model_copy(update={"width": 0.25})
     assert isinstance(settings.image_size, int) and isinstance(settings.workers, int)

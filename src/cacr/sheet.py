@@ -7,7 +7,7 @@ from typing import Any
 from cacr.data import open_source, prepare
 from cacr.errors import UserError
 from cacr.randomness import numpy_generator
-from cacr.training.resolve import usual_preset, usual_size
+from cacr.training.resolve import describe, usual_preset, usual_size
 from cacr.views import PRESETS, Views, contact_sheet
 
 
@@ -25,7 +25,7 @@ def draw_sheet(
 ) -> None:
     """Draw views of a few images of ``data`` into the picture ``out``, a row for each image."""
     source = prepare(open_source(data, root=Path(data_root), download=download)).source
-    size = usual_size(source)
+    size = usual_size(describe(source).side)
     chosen = PRESETS[preset or usual_preset(data, size)]
     if preset is None:
         chosen = chosen.resized(size)

@@ -1,19 +1,15 @@
-import numpy as np
 import pytest
 import torch
 
 from cacr.config import PretrainSettings
-from cacr.data import ArraySource
-from cacr.errors import UserError
-from cacr.training.resolve import resolve
+from cacr.errors import SettingsError, UserError
+from cacr.training.resolve import Described, resolve
 
 CPU = torch.device("cpu")
 
 
-def _source(images: int, size: int) -> ArraySource:
-    return ArraySource(
-        "arrays", torch.zeros(images, 3, size, size, dtype=torch.uint8), labels=np.zeros(images)
-    )
+def _source(images: int, side: int) -> Described:
+    return Described("arrays", images, side, in_memory=True)
 
 
 def test_nothing_stays_auto_and_what_was_asked_for_stays() -> None:
@@ -60,3 +56,54 @@ def test_too_few_images_and_too_small_shares_are_refused() -> None:
         resolve(PretrainSettings(data="arrays", batch_size=64), _source(10, 32), world_size=1, device=CPU)
     with pytest.raises(UserError, match="less than two images each"):
         resolve(PretrainSettings(data="arrays", batch_size=4), _source(10, 32), world_size=4, device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("batch", "images", "size"), [(128, 50_000, 24_960), (256, 10**6, 65_536), (64, 100, 64)]
+)
+def test_a_queue_holds_whole_batches_of_at_most_half_the_data(batch: int, images: int, size: int) -> None:
+    asked = PretrainSettings(data="arrays", framework="queue", batch_size=batch)
+    settings = resolve(asked, _source(images, 32), world_size=1, device=CPU)
+    assert settings.framework_options["queue_size"] == size
+    assert settings.objective_options["pos_grad"] is False
+
+
+def test_what_does_not_fit_is_told_at_once() -> None:
+    asked = PretrainSettings(
+        data="arrays",
+        framework="queue",
+        batch_size=8,
+        framework_options={"queue_size": 205},
+        encoder="vit_tiny_patch16_224",
+        image_size=40,
+    )
+    with pytest.raises(SettingsError) as caught:
+        resolve(asked, _source(200, 64), world_size=8, device=CPU)
+    for part in (
+        "queue_size=205 is no multiple of the global batch, 8: give 208, or auto",
+        "queue_size=205 is longer than the data set of 200 images",
+        "patches of 16 pixels, which do not divide 40: give a multiple, such as 32",
+        "less than two images each",
+    ):
+        assert part in str(caught.value), part
+
+
+def test_local_crops_need_an_encoder_of_any_size() -> None:
+    asked = PretrainSettings(
+        data="arrays", preset="multicrop-swav", encoder="small_alexnet", image_size=64, positions="fixed"
+    )
+    with pytest.raises(
+        SettingsError, match=r"(?s)one size.*64 and 27 pixels.*positions is a setting of transf"
+    ):
+        resolve(asked, _source(200, 64), world_size=1, device=CPU)
+
+
+def test_transformers_in_framework_momentum_are_trained_as_in_moco_v3() -> None:
+    asked = PretrainSettings(
+        data="a", framework="momentum", encoder="vit_tiny_patch16_224", batch_size=1024, epochs=300
+    )
+    settings = resolve(asked, _source(100_000, 224), world_size=1, device=CPU)
+    assert (settings.optimizer, settings.positions, settings.patches) == ("adamw", "fixed", "frozen")
+    assert (settings.head, settings.dim, settings.sync_batch_norm) == ("moco_v3_vit", 256, True)
+    assert (settings.lr, settings.weight_decay) == (pytest.approx(1.5e-4 * 4), 0.1)
+    assert settings.framework_options == {"ema": 0.99}

@@ -24,3 +24,17 @@ def test_multistep_of_the_paper_drops_at_155_170_185_of_200_epochs() -> None:
 def test_warmup_rises_linearly_to_the_schedule() -> None:
     schedule = build_schedule("constant", total=100, warmup=4)
     assert [schedule(step) for step in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
+
+
+def test_cosine_of_moco_v2_changes_between_epochs() -> None:
+    """Its code has cos(pi epoch / epochs) for all of an epoch."""
+    schedule = build_schedule("cosine_epochs", total=30, warmup=0, per_epoch=6)
+    expected = [0.5 * (1 + math.cos(math.pi * (step // 6) / 5)) for step in range(30)]
+    assert [schedule(step) for step in range(30)] == pytest.approx(expected)
+
+
+def test_cosine_of_moco_v3_begins_after_the_warmup() -> None:
+    schedule = build_schedule("cosine_after_warmup", total=50, warmup=10)
+    assert [schedule(step) for step in range(10)] == pytest.approx([(step + 1) / 10 for step in range(10)])
+    after = [0.5 * (1 + math.cos(math.pi * (step - 10) / 40)) for step in range(10, 51)]
+    assert [schedule(step) for step in range(10, 51)] == pytest.approx(after)

@@ -9,6 +9,7 @@ from cacr.encoders.files import load_encoder, save_encoder
 from cacr.encoders.heads import HEADS, build_head, build_predictor
 from cacr.encoders.initial_weights import LoadedWeights, load_weights
 from cacr.encoders.registry import ENCODERS
+from cacr.encoders.vit import fix_positions, freeze_patches, patch_problem
 
 __all__ = [
     "ENCODERS",
@@ -19,11 +20,14 @@ __all__ = [
     "build_encoder",
     "build_head",
     "build_predictor",
+    "fix_positions",
+    "freeze_patches",
     "held_statistics",
     "is_transformer",
     "load_encoder",
     "load_weights",
     "normalise_per_view",
+    "patch_problem",
     "require_encoder",
     "save_encoder",
     "share_statistics",

@@ -12,7 +12,14 @@ from cacr.encoders.timm_models import has_positions, require_timm_name, timm_bac
 from cacr.errors import UserError
 
 
-def build_encoder(name: str, *, image_size: int, width: float = 1.0, pretrained: bool = False) -> Encoder:
+def build_encoder(
+    name: str,
+    *,
+    image_size: int,
+    width: float = 1.0,
+    pretrained: bool = False,
+    any_size: bool = False,
+) -> Encoder:
     """An encoder with random weights, drawn from torch's generator.
 
     Args:
@@ -20,6 +27,7 @@ def build_encoder(name: str, *, image_size: int, width: float = 1.0, pretrained:
         image_size: Side of the images in pixels.
         width: Factor on the channels, for encoders that have one.
         pretrained: Start from timm's weights instead; this may use the network.
+        any_size: Take images of other sizes too, as local crops are; transformers interpolate their positions.
 
     Raises:
         UserError: for an unknown name (with the nearest), a width that the encoder does not have, or a size
@@ -30,7 +38,7 @@ def build_encoder(name: str, *, image_size: int, width: float = 1.0, pretrained:
     else:
         require_encoder(name)
         _refuse_width(name, width)
-        backbone = timm_backbone(name, image_size=image_size, pretrained=pretrained)
+        backbone = timm_backbone(name, image_size=image_size, pretrained=pretrained, any_size=any_size)
     dim = _feature_dim(name, backbone, image_size)
     return Encoder(backbone, EncoderInfo(name, image_size, dim, width=width))
 

@@ -53,16 +53,22 @@ def has_positions(name: str) -> bool:
     return described is not None and bool(described.fixed_input_size)
 
 
-def timm_backbone(name: str, *, image_size: int, pretrained: bool = False) -> nn.Module:
+def timm_backbone(
+    name: str, *, image_size: int, pretrained: bool = False, any_size: bool = False
+) -> nn.Module:
     """Any timm model for images of a given size.
 
     Args:
         name: A name that timm knows.
         image_size: Side of the images in pixels.
         pretrained: Load timm's weights.
+        any_size: Take images of other sizes too, with position embeddings interpolated.
     """
+    options: dict[str, Any] = size_options(name, image_size)
+    if any_size and options:
+        options["dynamic_img_size"] = True
     try:
-        return create(name, pretrained=pretrained, **size_options(name, image_size))
+        return create(name, pretrained=pretrained, **options)
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(f"{name} cannot be built for images of {image_size} pixels: {error}") from error
 

@@ -121,6 +121,11 @@ class Framework(nn.Module, ABC):
         return {}
 
     @classmethod
+    def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
+        """What is wrong with options, given the data and the batch; nothing in most frameworks."""
+        return []
+
+    @classmethod
     def option_names(cls) -> list[str]:
         """The keyword arguments that are settings."""
         parameters = signature(cls.__init__).parameters.values()

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
+from cacr.encoders import shares_statistics
 from cacr.losses import Ring
 from cacr.methods.framework import encode_views
 from cacr.methods.gather import gather, world_size
@@ -76,7 +76,7 @@ class KeyEncoder(nn.Module):
 
     def _has_own_statistics(self) -> bool:
         """Whether there are batch statistics that processes do not share."""
-        return any(isinstance(layer, _BatchNorm) for layer in self.modules())
+        return not all(shares_statistics(layer) for layer in self.modules())
 
     def _encode_shuffled(self, view: Tensor) -> Tensor:
         """Keys (1, images, dim) of one view, encoded wherever a random order has put each image."""

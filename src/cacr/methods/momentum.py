@@ -1,6 +1,6 @@
 """The momentum framework: MoCo v3, with a predictor and the keys of the batch as negatives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -99,6 +99,11 @@ class Momentum(Framework):
         """A momentum that suits encoder and length of the run."""
         most = EMA_TRANSFORMER if facts.transformer else EMA_CONVOLUTIONS
         return {"ema": usual_ema(most, facts.steps)}
+
+    @classmethod
+    def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
+        """A share is at most the whole."""
+        return [] if 0 <= options["ema"] <= 1 else [f"ema={options['ema']} must lie in [0, 1]"]
 
     def negatives(self, images: int, views: int) -> Negatives:
         """Negatives of one query (see :class:`Framework`)."""

@@ -1,6 +1,6 @@
 """The queue framework: MoCo v2, with keys of earlier batches as negatives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -71,6 +71,8 @@ class Queue(Framework):
         self.register_buffer("queue", unit(torch.randn(queue_size, _dim(encoder, head))))
         self.register_buffer("pointer", torch.zeros((), dtype=torch.long))
         self._waiting: list[Tensor] = []
+        # All processes enqueue the same keys: data parallelism need not send the queue around at every step.
+        self._ddp_params_and_buffers_to_ignore = ["queue"]
 
     def embed(self, views: Sequence[Tensor]) -> Tensor:
         """Queries (views, images, dim): of all views, or of the first alone."""
@@ -126,6 +128,24 @@ class Queue(Framework):
         most = min(LARGEST, facts.images // 2)
         size = max(facts.batch_size, most // facts.batch_size * facts.batch_size)
         return {"queue_size": size, "ema": usual_ema(EMA, facts.steps)}
+
+    @classmethod
+    def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
+        """Keys join the queue in whole batches, and an image must not meet itself in it at every step."""
+        size, batch, found = options["queue_size"], facts.batch_size, []
+        if size % batch or size < batch:
+            fitting = max(batch, round(size / batch) * batch)
+            found.append(
+                f"queue_size={size} is no multiple of the global batch, {batch}: give {fitting}, or auto"
+            )
+        if size > facts.images:
+            found.append(
+                f"queue_size={size} is longer than the data set of {facts.images} images: give half of that at most, "
+                "or auto"
+            )
+        if not 0 <= options["ema"] <= 1:
+            found.append(f"ema={options['ema']} must lie in [0, 1]")
+        return found
 
     def negatives(self, images: int, views: int) -> Negatives:
         """Negatives of one query (see :class:`Framework`)."""

@@ -6,9 +6,11 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Source
 from cacr.randomness import generator
 from cacr.training.job import Position, Training
+from cacr.training.optimizers import RATE_BATCH, USUAL
 from cacr.training.plan import Cost, measure_cost
 from cacr.training.progress import duration
 
@@ -25,7 +27,13 @@ def announce(
     settings = job.settings
     assert isinstance(settings.batch_size, int) and isinstance(settings.views, int)
     share = max(2, settings.batch_size // job.fabric.world_size)
-    cost = measure_cost(job.fabric, job.method, lambda count: _random_views(job, source, count), images=share)
+    cost = measure_cost(
+        job.fabric,
+        job.method,
+        lambda count: _random_views(job, source, count),
+        images=share,
+        states=USUAL[settings.optimizer].states,
+    )
     steps = (job.total_steps - position.step) * settings.accumulate
     negatives = job.method.negatives(settings.batch_size, settings.views)
     parameters = sum(p.numel() for p in job.method.parameters() if p.requires_grad)
@@ -45,8 +53,8 @@ def announce(
         "framework": f"{settings.framework}{framework_options}",
         "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
         "steps": f"{job.total_steps:,} ({length}), batches of {settings.batch_size}{scaled}",
-        "optimiser": f"{settings.optimizer}, lr {settings.lr:.4g}, {settings.schedule}, "
-        f"warm-up {settings.warmup_epochs:g} epochs",
+        "optimiser": f"{settings.optimizer}, lr {_rate(settings)}, weight decay {settings.weight_decay:g}, "
+        f"{settings.schedule}, warm-up {settings.warmup_epochs:g} epochs",
         "memory": f"about {_gigabytes(cost)} a process",
         "time": f"about {duration(cost.seconds * steps)} on {_machine(job)}",
     }
@@ -73,6 +81,13 @@ def _random_views(job: Training, source: Source, count: int) -> list[Tensor]:
     return job.views.colour(crops, draw)
 
 
+def _rate(settings: PretrainSettings) -> str:
+    """The peak learning rate, and what it is for a batch of 256: it is scaled in proportion to the batch."""
+    assert isinstance(settings.lr, float) and isinstance(settings.batch_size, int)
+    images = settings.batch_size * settings.accumulate
+    return f"{settings.lr:.4g} (= {settings.lr * RATE_BATCH / images:.4g} x {images} / {RATE_BATCH})"
+
+
 def _width(job: Training) -> str:
     return "" if job.settings.width == 1 else f"width {job.settings.width:g}, "
 
@@ -81,7 +96,7 @@ def _gigabytes(cost: Cost) -> str:
     total, activations, weights = (
         f"{size / 1e9:.2f} GB" for size in (cost.activations + cost.weights, cost.activations, cost.weights)
     )
-    return f"{total} (activations {activations}, weights with gradients and momentum {weights})"
+    return f"{total} (activations {activations}, weights with gradients and optimiser {weights})"
 
 
 def _machine(job: Training) -> str:

@@ -83,6 +83,13 @@ def make_fabric(settings: PretrainSettings) -> Fabric:
     )
 
 
+def processes(settings: PretrainSettings) -> int:
+    """How many processes a run will have."""
+    if _under_torchrun():
+        return int(os.environ["WORLD_SIZE"])
+    return settings.devices * settings.nodes
+
+
 def _nodes(settings: PretrainSettings) -> int:
     if _under_torchrun():
         return int(os.environ["WORLD_SIZE"]) // int(os.environ["LOCAL_WORLD_SIZE"])

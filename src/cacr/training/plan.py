@@ -22,7 +22,7 @@ class Cost:
     Attributes:
         seconds: of making the views and of the forward and backward pass.
         activations: bytes kept for the backward pass.
-        weights: bytes of the weights, their gradients and the optimiser's momentum, and of what is held beside
+        weights: bytes of the weights, their gradients and the optimiser's numbers, and of what is held beside
             them: a momentum encoder, a queue.
     """
 
@@ -32,7 +32,12 @@ class Cost:
 
 
 def measure_cost(
-    fabric: Fabric, method: Framework, make_views: Callable[[int], Sequence[Tensor]], *, images: int
+    fabric: Fabric,
+    method: Framework,
+    make_views: Callable[[int], Sequence[Tensor]],
+    *,
+    images: int,
+    states: int,
 ) -> Cost:
     """Time steps of a copy of ``method``.
 
@@ -44,9 +49,12 @@ def measure_cost(
         method: what will be trained; it is not changed.
         make_views: number of images -> their views, as the framework takes them.
         images: images of a batch in this process.
+        states: numbers that the optimiser keeps for each weight.
     """
     probe = copy.deepcopy(method).to(fabric.device).train()
-    held = [t.nbytes * (3 if t.requires_grad else 1) for t in (*probe.parameters(), *probe.buffers())]
+    held = [
+        t.nbytes * (2 + states if t.requires_grad else 1) for t in (*probe.parameters(), *probe.buffers())
+    ]
     weights = sum(held)
     count = min(images, 4)
     while True:

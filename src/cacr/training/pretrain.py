@@ -14,7 +14,16 @@ from rich.console import Console
 
 from cacr.config import RESUMABLE, PretrainSettings
 from cacr.data import SOURCES, ArraySource, Loader, Problem, Source, imbalanced, open_source, prepare
-from cacr.encoders import build_encoder, build_head, build_predictor, is_transformer, load_weights
+from cacr.encoders import (
+    build_encoder,
+    build_head,
+    build_predictor,
+    fix_positions,
+    freeze_patches,
+    is_transformer,
+    load_weights,
+    share_statistics,
+)
 from cacr.encoders.heads import usual_hidden
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
@@ -25,13 +34,13 @@ from cacr.training.check import check_settings
 from cacr.training.checkpoints import State, load_latest
 from cacr.training.held_out import HeldOut, hold_out
 from cacr.training.job import Position, Training
-from cacr.training.launch import launch
+from cacr.training.launch import launch, processes
 from cacr.training.loop import train
 from cacr.training.memory import kept_memory
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer
 from cacr.training.optimizers import build_optimizer
-from cacr.training.resolve import resolve, run_length
+from cacr.training.resolve import describe, resolve, run_length
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
 from cacr.views import PRESETS, Views
@@ -80,8 +89,9 @@ def pretrain(
     else:
         run.require_new()
         settings = _with_absolute_path(check_settings(values))
-    # Wrong data is found here, once, before any process or folder exists.
-    open_data(settings)
+    # Wrong data, and settings that do not fit it, are found here, once, before any process or folder exists.
+    described = describe(open_data(settings))
+    resolve(settings, described, world_size=processes(settings), device=torch.device("cpu"))
     with torch.random.fork_rng():  # a caller's own random numbers stay what they were
         status, step = launch(_train_run, settings, run, resuming, observe)
     return Outcome(out, status, step)
@@ -129,7 +139,7 @@ def _train_run(
     asked = settings
     settings = resolve(
         asked,
-        data.source,
+        describe(data.source),
         world_size=fabric.world_size,
         device=fabric.device,
         held_out=len(data.held_out.taken),
@@ -240,6 +250,8 @@ def _build(
         std=preset.std,
         preset=preset.name,
     )
+    if settings.sync_batch_norm:
+        share_statistics(method)
     optimizer = build_optimizer(settings, method)
     if settings.channels_last:
         method = method.to(memory_format=torch.channels_last)
@@ -257,6 +269,7 @@ def _build(
             settings.schedule,
             total=length.total,
             warmup=round(settings.warmup_epochs * length.per_epoch),
+            per_epoch=length.per_epoch,
             milestones=settings.milestones,
             gamma=settings.gamma,
         ),
@@ -280,9 +293,18 @@ def build_method(settings: PretrainSettings, init: str | None, notes: list[str])
     pretrained = init == "timm"
     if pretrained and not settings.download:
         raise UserError("--init timm fetches weights from the network: allow it with --download")
+    local = PRESETS[settings.preset].local is not None
     encoder = build_encoder(
-        settings.encoder, image_size=settings.image_size, width=settings.width, pretrained=pretrained
+        settings.encoder,
+        image_size=settings.image_size,
+        width=settings.width,
+        pretrained=pretrained,
+        any_size=local,
     )
+    if settings.patches == "frozen":
+        freeze_patches(encoder.backbone)
+    if settings.positions == "fixed":
+        fix_positions(encoder.backbone)
     if init and not pretrained:
         found = load_weights(encoder, init)
         missing = (

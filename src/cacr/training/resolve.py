@@ -5,6 +5,7 @@ The rules, and what is known about them, are in ``docs/training.md`` and ``docs/
 
 import math
 import os
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,13 @@ import torch
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Source
 from cacr.data.order import count_batches
-from cacr.encoders import is_transformer
-from cacr.errors import UserError
+from cacr.encoders import is_transformer, patch_problem
+from cacr.errors import SettingsError, UnreadableImageError
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS, Facts
+from cacr.training.optimizers import RATE_BATCH, USUAL
 from cacr.training.precision import has_fast_bf16
-from cacr.views import preset_for
+from cacr.views import PRESETS, Preset, preset_for
 
 SMALL_IMAGE = 64
 """Largest side of a view, in pixels, for which ``small_alexnet`` is the encoder."""
@@ -40,15 +42,43 @@ MEASURED_VIEWS = 5
 DIAGNOSTICS_SHARE = 0.03
 """Of the time of training that diagnostics may take."""
 
-_PAPER_RATE = 0.12 / 256
-"""Learning rate per image of a batch, as in the paper's small-scale experiments."""
+SHORT_RATE = 3
+"""Factor on the learning rate of SGD in a short run."""
 
 _PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digits": "digits"}
 
 
+class Described(NamedTuple):
+    """What is looked at of data.
+
+    Attributes:
+        name: for messages.
+        images: to train on.
+        side: shorter side of most images, in pixels.
+        in_memory: whether they are arrays, and need no decoding.
+    """
+
+    name: str
+    images: int
+    side: int
+    in_memory: bool
+
+
+def describe(source: Source) -> Described:
+    """Look at a source; of image files a few are opened."""
+    if isinstance(source, ArraySource):
+        return Described(source.name, len(source), min(source.image_size), True)
+    sample = np.unique(np.linspace(0, len(source) - 1, SIZE_SAMPLE).astype(int))
+    sides = []
+    for index in sample:
+        with suppress(UnreadableImageError):  # how many of them there are is found out when data is prepared
+            sides.append(min(source.read(int(index)).size))
+    return Described(source.name, len(source), int(np.median(sides or [USUAL_SIZES[0]])), False)
+
+
 def resolve(
     settings: PretrainSettings,
-    source: Source,
+    data: Described,
     *,
     world_size: int,
     device: torch.device,
@@ -59,11 +89,14 @@ def resolve(
 
     Args:
         settings: what was asked for.
-        source: the images to train on.
+        data: the images to train on.
         world_size: number of processes.
         device: where this process computes.
         held_out: images that were taken from the data and are not trained on.
         measured: images that the diagnostics look at.
+
+    Raises:
+        SettingsError: with everything that does not fit the data or the other settings.
     """
     digits = settings.data == "digits"
     known: dict[str, Any] = {}
@@ -74,40 +107,80 @@ def resolve(
         known[name] = value if asked == "auto" else asked
         return known[name]
 
-    size = choose("image_size", usual_size(source))
-    views = choose("views", 5)
-    batch = choose("batch_size", _batch_size(len(source), views))
+    size = choose("image_size", usual_size(data.side))
+    preset = PRESETS[choose("preset", usual_preset(settings.data, size))]
+    views = choose("views", 5 if preset.local is None else preset.default_views)
+    batch = choose("batch_size", _batch_size(data.images, views))
     epochs = choose("epochs", 8 if digits else 200)
     encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
     choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
-    choose("preset", usual_preset(settings.data, size))
-    batches = max(1, count_batches(len(source), batch, world_size, keep_all=False))
+    batches = max(1, count_batches(data.images, batch, world_size, keep_all=False))
     length = run_length(batches, epochs, settings)
     schedule = choose("schedule", "cosine")
-    warmup = WARMUP * length.total / length.per_epoch if schedule == "cosine" else 0.0
+    warmup = WARMUP * length.total / length.per_epoch if schedule.startswith("cosine") else 0.0
     choose("warmup_epochs", round(warmup, 4))
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
-    choose("workers", _workers(source, world_size))
+    choose("workers", _workers(data, world_size))
     choose("held_out", held_out)
-    choose("measure_every_epochs", _epochs_between(measured, len(source), views))
-    if batch > len(source):
-        raise UserError(
-            f"a batch of {batch} images needs at least so many, {source.name} has {len(source)}: "
-            f"give --batch-size {len(source)} or less"
-        )
-    if batch < 2 * world_size:
-        raise UserError(
-            f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
-        )
+    choose("measure_every_epochs", _epochs_between(measured, data.images, views))
     short = length.total * settings.accumulate * batch * views < SHORT_RUN
-    choose("lr", _PAPER_RATE * batch * settings.accumulate * (3 if short else 1))
     framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
+    optimizer = choose("optimizer", "adamw" if transformer else "sgd")
+    rate = settings.base_lr or USUAL[optimizer].base_lr * (SHORT_RATE if short and optimizer == "sgd" else 1)
+    choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
+    choose("weight_decay", USUAL[optimizer].weight_decay)
+    as_moco_v3 = transformer and settings.framework == "momentum"
+    choose("positions", "fixed" if as_moco_v3 else "learned")
+    choose("patches", "frozen" if as_moco_v3 else "trained")
+    choose("sync_batch_norm", framework.sync_batch_norm)
     choose("head", framework.usual_head(encoder, transformer))
     choose("dim", framework.usual_dim)
-    facts = Facts(len(source), batch, length.total, transformer)
+    facts = Facts(data.images, batch, length.total, transformer)
     known["framework_options"] = framework.usual_options(facts) | settings.framework_options
     known["objective_options"] = _objective_options(settings, short=short)
-    return settings.model_copy(update=known)
+    resolved = settings.model_copy(update=known)
+    problems = [
+        *_batch_problems(data, batch, world_size),
+        *framework.problems(known["framework_options"], facts),
+        *_encoder_problems(resolved, preset, transformer),
+    ]
+    if problems:
+        raise SettingsError(problems)
+    return resolved
+
+
+def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
+    found = []
+    if batch > data.images:
+        found.append(
+            f"a batch of {batch} images needs at least so many, {data.name} has {data.images}: "
+            f"give --batch-size {data.images} or less"
+        )
+    if batch < 2 * world_size:
+        found.append(
+            f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
+        )
+    return found
+
+
+def _encoder_problems(settings: PretrainSettings, preset: Preset, transformer: bool) -> list[str]:
+    """What an encoder cannot do with the sizes of the views, or with settings that are for transformers."""
+    encoder, size = settings.encoder, settings.image_size
+    assert isinstance(size, int)
+    local = preset.resized(size).with_options(**settings.view_options).local
+    sizes = {size} if local is None else {size, local.size}
+    if transformer:
+        return [problem for side in sorted(sizes) if (problem := patch_problem(encoder, side))]
+    found = []
+    if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
+        found.append(
+            f"{encoder} takes images of one size, preset {preset.name} has views of {size} and {local.size} pixels: "
+            "give another --encoder, such as resnet18"
+        )
+    for name, usual in (("positions", "learned"), ("patches", "trained")):
+        if getattr(settings, name) != usual:
+            found.append(f"{name} is a setting of transformers, {encoder} has none: leave it out")
+    return found
 
 
 class RunLength(NamedTuple):
@@ -124,13 +197,8 @@ def run_length(batches_per_epoch: int, epochs: int, settings: PretrainSettings) 
     return RunLength(per_epoch, min(total, settings.max_steps or total))
 
 
-def usual_size(source: Source) -> int:
-    """The largest usual size that is not above most images' shorter side."""
-    if isinstance(source, ArraySource):
-        side = min(source.image_size)
-    else:
-        sample = np.unique(np.linspace(0, len(source) - 1, SIZE_SAMPLE).astype(int))
-        side = int(np.median([min(source.read(int(index)).size) for index in sample]))
+def usual_size(side: int) -> int:
+    """The largest usual size that is not above the images' shorter side."""
     return max((size for size in USUAL_SIZES if size <= side), default=USUAL_SIZES[0])
 
 
@@ -155,9 +223,9 @@ def _epochs_between(measured: int, trained: int, views: int) -> int:
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 
-def _workers(source: Source, world_size: int) -> int:
+def _workers(data: Described, world_size: int) -> int:
     """Decoding processes: none for arrays in memory, else one for each core that training leaves over."""
-    if isinstance(source, ArraySource):
+    if data.in_memory:
         return 0
     return max(1, min(8, (os.cpu_count() or 1) // world_size))
 

@@ -7,9 +7,22 @@ Schedule = Callable[[int], float]
 """Factor on the peak learning rate for the optimiser step with this number (from 0)."""
 
 
-def cosine(total: int) -> Schedule:
-    """Half a cosine: ``(1 + cos(pi step / total)) / 2``, from 1 towards 0."""
-    return lambda step: 0.5 * (1 + math.cos(math.pi * min(step, total) / total))
+def cosine(total: int, start: int = 0) -> Schedule:
+    """Half a cosine from step ``start``, where it is 1, to ``total``, where it is 0.
+
+    (1 + cos(pi (step - start) / (total - start))) / 2
+    """
+
+    def factor(step: int) -> float:
+        made = max(0, min(step, total) - start)
+        return 0.5 * (1 + math.cos(math.pi * made / max(1, total - start)))
+
+    return factor
+
+
+def by_epoch(schedule: Schedule, steps_per_epoch: int) -> Schedule:
+    """The same schedule, but all steps of an epoch have the factor of its first."""
+    return lambda step: schedule(step // steps_per_epoch * steps_per_epoch)
 
 
 def multistep(total: int, milestones: Sequence[float], gamma: float) -> Schedule:
@@ -28,15 +41,23 @@ def with_warmup(schedule: Schedule, warmup: int) -> Schedule:
 
 
 def build_schedule(
-    name: str, *, total: int, warmup: int, milestones: Sequence[float] = (), gamma: float = 0.1
+    name: str,
+    *,
+    total: int,
+    warmup: int,
+    per_epoch: int = 1,
+    milestones: Sequence[float] = (),
+    gamma: float = 0.1,
 ) -> Schedule:
-    """The schedule ``name`` over ``total`` steps.
+    """The schedule ``name`` over ``total`` steps, ``per_epoch`` of them in an epoch.
 
     When a run is resumed with another number of epochs, the schedule is the one of a run of the new length,
     from the step of resumption on: the steps already made are not repeated.
     """
     base = {
         "cosine": cosine(total),
+        "cosine_epochs": by_epoch(cosine(total), per_epoch),
+        "cosine_after_warmup": cosine(total, start=warmup),
         "multistep": multistep(total, milestones, gamma),
         "constant": constant(),
     }[name]
