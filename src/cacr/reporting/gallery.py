@@ -22,15 +22,17 @@ from cacr.losses.pairs import unit
 from cacr.randomness import numpy_generator
 from cacr.reporting.model import RunModel, load_model
 from cacr.reporting.packing import packed
-from cacr.reporting.queries import weight_figures
+from cacr.reporting.queries import QUERIES, weight_figures
 from cacr.reporting.shown import MOST_PICTURES, MOST_POINTS, Shown, open_shown, packed_names
 from cacr.reporting.sprites import Sheet, cell_side, pictures
 
 NEIGHBOURS, PUSHES, LISTED, CLUSTERS = 8, 6, 12, 10
 _CANDIDATES = 500  # pairs of nearest neighbours whose pixels are compared
 _COMPARED = 32  # side in pixels at which they are
-_SMALL, _SMALL_BYTES = 48, 5_000_000
-_LARGE, _LARGE_BYTES = 96, 1_500_000
+# With 50,000 points, whose arrays and names take up to 6 MB, these keep the page under 15 MB (base64 adds a third).
+_SMALL, _SMALL_BYTES = 48, 4_800_000
+_LARGE, _LARGE_BYTES = 96, 1_200_000
+_RUNS_IN_FULL = 4  # more runs get shorter lists and fewer queries
 _NO_LABEL = 2**16 - 1
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
@@ -138,7 +140,7 @@ def _packed(
     labels, class_names = shown.labels()
     maps, listed = [], set()
     for model, related in zip(models, relations, strict=True):
-        lists = _lists(related, source, labels, machine)
+        lists = _lists(related, source, labels, machine, _part(LISTED, len(models)))
         listed |= {image for pairs in lists.values() for image in pairs.index.ravel().tolist()}
         maps.append(_packed_map(related, lists) | {"note": model.note, "t_neg": model.t_neg})
     with stage("cutting out pictures") as progress:
@@ -152,7 +154,7 @@ def _packed(
             small.add(picture)
             progress(done, len(sample))
     for model, entry in zip(models, maps, strict=True):
-        entry["weights"] = weight_figures(model, source, large, machine)
+        entry["weights"] = weight_figures(model, source, large, machine, queries=_part(QUERIES, len(models)))
     folder, names = shown.names()
     known = None if labels is None else np.where(labels < 0, _NO_LABEL, labels)
     return {
@@ -172,7 +174,9 @@ def _packed(
     }
 
 
-def _lists(related: _Relations, source: Source, labels: Indices | None, machine: Machine) -> dict[str, Pairs]:
+def _lists(
+    related: _Relations, source: Source, labels: Indices | None, machine: Machine, listed: int
+) -> dict[str, Pairs]:
     """Three lists of pairs without a pair in common: near-duplicates, likely false and hardest negatives."""
     close = pairs_of(related.neighbours)
     close = Pairs(close.index[:_CANDIDATES], close.value[:_CANDIDATES])
@@ -190,10 +194,15 @@ def _lists(related: _Relations, source: Source, labels: Indices | None, machine:
     alike = agree(pushed, related.neighbours)
     really = ~alike if labels is None else ~alike & (labels[pushed.index[:, 0]] != labels[pushed.index[:, 1]])
     return {
-        "hardest": one_each(pushed.where(really), LISTED),
-        "false": one_each(pushed.where(alike), LISTED),
-        "duplicates": one_each(duplicates, LISTED),
+        "hardest": one_each(pushed.where(really), listed),
+        "false": one_each(pushed.where(alike), listed),
+        "duplicates": one_each(duplicates, listed),
     }
+
+
+def _part(count: int, runs: int) -> int:
+    """How much of a run is shown beside others."""
+    return max(1, count * _RUNS_IN_FULL // max(runs, _RUNS_IN_FULL))
 
 
 def _packed_map(related: _Relations, lists: dict[str, Pairs]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _POSITIVES, _NEGATIVES = 8, 5
 
 
 def weight_figures(
-    model: RunModel, source: Source, sheet: Sheet, machine: Machine, *, seed: int = 0
+    model: RunModel, source: Source, sheet: Sheet, machine: Machine, *, queries: int = QUERIES, seed: int = 0
 ) -> dict[str, Any]:
     """Queries with the weights of their positives and of their nearest and farthest negatives.
 
@@ -32,6 +32,7 @@ def weight_figures(
         source: Its images, all readable.
         sheet: Receives the pictures.
         machine: Where to compute.
+        queries: How many.
         seed: Of batch and views.
 
     Returns:
@@ -53,7 +54,7 @@ def weight_figures(
     pi_neg = negative_weights(z, model.t_neg)[0] * (len(chosen) - 1)
     pictures = [_pictures(part, views, sheet.side) for part in made]
     shown = [view for part in pictures for view in part]  # view -> image -> picture
-    for query in rng.permutation(len(chosen))[:QUERIES].tolist():
+    for query in rng.permutation(len(chosen))[:queries].tolist():
         order = pi_pos[query].argsort(descending=True)[:_POSITIVES].tolist()
         negatives = [j for j in pi_neg[query].argsort(descending=True).tolist() if j != query]
         found["queries"].append(

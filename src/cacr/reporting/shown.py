@@ -15,8 +15,8 @@ from cacr.reporting.packing import packed_texts
 
 MOST_POINTS = 50_000
 MOST_PICTURES = 4_000
-_NAME_LENGTHS = (250, 100, 40)
-_NAMES_BYTES = 3_000_000
+_NAME_LENGTHS = (250, 100, 40, 16)
+_NAMES_BYTES = 2_600_000
 
 
 @dataclass(frozen=True)

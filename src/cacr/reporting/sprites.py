@@ -16,7 +16,7 @@ from cacr.data import ArraySource, Loader, Source
 from cacr.data.source import Indices
 from cacr.evaluation.machine import Machine
 
-_QUALITIES = (88, 75, 60, 45, 30)
+_QUALITIES = (88, 75, 60, 45, 30, 15, 5)
 
 
 @dataclass
