@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from PIL import Image
 
 from cacr.evaluation import encode
 from cacr.losses.pairs import unit
-from cacr.reporting import write_report
+from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown
 from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
@@ -224,6 +225,45 @@ def test_curves_are_read_with_pointer_and_keys(
     assert float(page.locator("#tip div").first.inner_text()) == pytest.approx(losses[-1], rel=1e-3)
     path = chart.locator("path.line").get_attribute("d")
     assert len(re.findall("[ML]", path)) == len(losses)
+
+
+def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "told"
+    shutil.copytree(coloured_run, run)
+    figures = {"entropy": 1.2, "max_entropy": 1.9, "positive_distance": 0.5, "positive_distance_std": 0.1}
+    with (run / "metrics.jsonl").open("a") as file:
+        for step in (100, 200, 300):
+            file.write(json.dumps({"step": step, "epoch": step / 100, **figures}) + "\n")
+        file.write('{"step": 301, "epoch": 3.5, "loss": NaN}\n')
+    past = [
+        {"step": 1, "epoch": 1.0, "verdict": "healthy"},
+        {"step": 2, "epoch": 2.0, "verdict": "diverging"},
+    ]
+    verdict = {
+        "verdict": "diverging",
+        "evidence": ["<i>loss</i> grew"],
+        "advice": ["lower lr"],
+        "history": past,
+    }
+    (run / "verdict.json").write_text(json.dumps(verdict))
+    points = [[1, 1.0], [2, 1.1], [3, 1.2]]
+    (run / "reference.json").write_text(
+        json.dumps({"name": "a <b>recipe</b>", "figures": {"entropy": points}})
+    )
+    page = open_page(refresh_report(run))
+    overview = page.locator("#overview").inner_text()
+    assert "diverging" in overview and "<i>loss</i> grew" in overview and "lower lr" in overview
+    assert "healthy (epoch 1), diverging (epoch 2)" in overview
+    entropy = page.locator(".chart[data-figure=entropy]")
+    assert entropy.locator("path.bound").count() == 1
+    reference = entropy.locator("path.reference").get_attribute("d")
+    assert len(re.findall("[ML]", reference)) == 3
+    assert "reference: a <b>recipe</b>" in page.locator(".legend").inner_text()
+    assert page.locator(".chart[data-figure=positive_distance] path.band").count() == 1
+    assert page.locator(".chart[data-figure=max_entropy]").count() == 0
+    entropy.locator("svg").focus()
+    page.keyboard.press("End")
+    assert page.locator("#tip div").first.inner_text() == "1.2 of 1.9"
 
 
 def test_tables_are_copied_as_csv(open_page: Open, coloured_page: Path) -> None:

@@ -101,6 +101,10 @@ def test_wrong_places_are_refused_before_work(trained: Path, tmp_path: Path) -> 
         write_report([trained, trained])
     with pytest.raises(UserError, match="is a folder"):
         write_report([trained], out=tmp_path)
+    (tmp_path / "thesis.html").write_text("years of work")
+    with pytest.raises(UserError, match="is no report"):
+        write_report([trained], out=tmp_path / "thesis.html")
+    assert (tmp_path / "thesis.html").read_text() == "years of work"
     with pytest.raises(UserError, match="not a run folder"):
         write_report([tmp_path])
     with pytest.raises(UserError, match="no folder"):

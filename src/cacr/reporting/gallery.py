@@ -27,6 +27,7 @@ from cacr.reporting.shown import MOST_PICTURES, MOST_POINTS, Shown, open_shown, 
 from cacr.reporting.sprites import Sheet, cell_side, pictures
 
 NEIGHBOURS, PUSHES, LISTED, CLUSTERS = 8, 6, 12, 10
+_MOST_CLUSTERS = 28  # as many as there are marks on the map
 _CANDIDATES = 500  # pairs of nearest neighbours whose pixels are compared
 _COMPARED = 32  # side in pixels at which they are
 # With 50,000 points, whose arrays and names take up to 6 MB, these keep the page under 15 MB (base64 adds a third).
@@ -119,7 +120,9 @@ def _relate(
     with stage("drawing the map") as progress:
         progress(0, 1)
         x = x.cpu()
-        return _Relations(layout(x), clusters(x, len(class_names) or CLUSTERS), neighbours, pushes)
+        return _Relations(
+            layout(x), clusters(x, min(len(class_names) or CLUSTERS, _MOST_CLUSTERS)), neighbours, pushes
+        )
 
 
 def _on_cpu(related: Related) -> Related:

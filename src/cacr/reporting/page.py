@@ -88,9 +88,19 @@ def _target(runs: Sequence[Path], out: Path | None) -> Path:
         return RunFolder(runs[0]).report
     if out.is_dir():
         raise UserError(f"{out} is a folder: name a file, such as {out / 'report.html'}")
+    if out.exists() and not _is_page(out):
+        raise UserError(f"{out} exists and is no report: remove it, or choose another --out")
     require_writable(out.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     return out
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a file is a page of ours, which may be replaced."""
+    try:
+        return _GALLERY.search(path.read_text(encoding="utf-8")) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def _html(facts: Sequence[dict[str, Any]], gallery: dict[str, Any] | None, missing: str) -> str:

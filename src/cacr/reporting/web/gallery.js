@@ -112,9 +112,9 @@ function mapControls(state) {
   const find = make("input", { type: "search", placeholder: "find a group", "aria-label": "Find a group", oninput: () => list() });
   const names = () => (state.by === "label" ? gallery.classes : Array.from({ length: gallery.clusterCount }, (_, c) => `cluster ${c + 1}`));
   const counts = () => {
-    const of = state.by === "label" ? gallery.labels : gallery.maps[0].clusters;
+    const lists = state.by === "label" ? [gallery.labels] : gallery.maps.map((map) => map.clusters);
     const found = new Uint32Array(names().length + 1);
-    of.forEach((group) => found[Math.min(group, names().length)]++);
+    for (const of of lists) of.forEach((group) => found[Math.min(group, names().length)]++);
     return found;
   };
   const list = () => {
@@ -129,7 +129,7 @@ function mapControls(state) {
           button.setAttribute("aria-pressed", String(!hidden.has(group)));
           state.filter();
         };
-        const button = make("button", { type: "button", "aria-pressed": String(!hidden.has(group)), title: name, "data-group": group, onclick: toggle }, mark, make("span", {}, name), make("span", { class: "soft" }, found[group].toLocaleString("en")));
+        const button = make("button", { type: "button", "aria-pressed": String(!hidden.has(group)), title: name, "data-group": group, onclick: toggle }, mark, make("span", {}, name), state.by === "label" || gallery.maps.length === 1 ? make("span", { class: "soft" }, found[group].toLocaleString("en")) : null);
         return button;
       })
     );

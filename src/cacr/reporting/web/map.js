@@ -272,9 +272,10 @@ class MapView {
         hideTip();
       },
     };
-    if (event.ctrlKey || event.metaKey || event.altKey || !actions[event.key]) return;
+    const act = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (event.ctrlKey || event.metaKey || event.altKey || !act) return;
     event.preventDefault();
-    actions[event.key]();
+    act();
   }
 
   /** The next visible image, by number. */
