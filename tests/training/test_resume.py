@@ -113,18 +113,22 @@ def test_every_framework_resumes_to_the_bit(
 
 
 @pytest.mark.parametrize(
-    ("number", "sizes"),
-    [(signal.SIGINT, (40,)), (signal.SIGTERM, (40, 44))],
-    ids=["control-c", "sigterm-workers"],
+    ("number", "sizes", "devices"),
+    [
+        pytest.param(signal.SIGINT, (40,), 1, id="control-c"),
+        pytest.param(signal.SIGTERM, (40, 44), 1, id="sigterm-workers"),
+        pytest.param(signal.SIGINT, (40,), 2, id="control-c-two-processes", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_saves_and_says_how_to_go_on(
-    number: signal.Signals, sizes: tuple[int, ...], tmp_path: Path
+    number: signal.Signals, sizes: tuple[int, ...], devices: int, tmp_path: Path
 ) -> None:
     """The signal goes to the whole group, as a terminal or a cluster sends it: loader processes get it too."""
     data, out = tmp_path / "data", tmp_path / "interrupted"
     for size in sizes:
         save_images(data / f"of{size}", 26 // len(sizes), size=size)
     settings = {**SETTINGS, "checkpoint_every_steps": 1000, "workers": len(sizes) - 1, "epochs": 12}
+    settings["devices"] = devices
     pretrain_with({"data": str(data), **settings}, tmp_path / "whole")
     flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
