@@ -11,7 +11,7 @@ from cacr.config import PretrainSettings
 from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.files import weights_file
 from cacr.errors import UserError
-from cacr.losses import Objective
+from cacr.losses import OBJECTIVES, Objective
 from cacr.losses.pairs import unit
 from cacr.training import RunFolder
 from cacr.training.checkpoints import load_latest
@@ -81,8 +81,16 @@ def load_model(path: Path) -> RunModel:
         method.load_state_dict(state["method"])
     except (UserError, RuntimeError, KeyError) as error:
         note = f"The projection head is not known ({error}): weights are computed on features."
-        return RunModel(settings, encoder, None, None, digest, note)
+        return RunModel(settings, encoder, None, _objective(settings), digest, note)
     return RunModel(settings, encoder, method.head.eval(), method.objective, digest)
+
+
+def _objective(settings: PretrainSettings) -> Objective | None:
+    """The objective from the settings alone; None where this version does not know it."""
+    try:
+        return OBJECTIVES[settings.objective](**settings.objective_options)
+    except (UserError, KeyError, TypeError, ValueError):
+        return None
 
 
 def encoder_digest(path: Path) -> str:
