@@ -1,0 +1,97 @@
+"""Verdicts on real, short runs: every framework and objective is healthy, and what is broken is named."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cacr.data import ArraySource, open_source
+from cacr.data.source import Indices
+from cacr.diagnostics.observer import observe
+from cacr.errors import UserError
+from cacr.losses import OBJECTIVES
+from cacr.methods import FRAMEWORKS
+from cacr.training import RunFolder, pretrain
+
+SETTINGS = {
+    "preset": "digits",
+    "encoder": "small_alexnet",
+    "width": 0.1,
+    "views": 2,
+    "batch_size": 64,
+    "epochs": 4,
+    "measure_every_epochs": 2,
+}
+PAIRS = [
+    (framework, objective)
+    for framework in FRAMEWORKS
+    for objective in OBJECTIVES
+    if FRAMEWORKS[framework].refusal(OBJECTIVES[objective]()) is None
+]
+FAST = {"cacr"}
+"""Objectives that the default suite trains with every framework."""
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """640 handwritten digits: 10 batches an epoch."""
+    source = open_source("digits")
+    assert isinstance(source, ArraySource) and source.labels is not None
+    chosen = np.arange(0, 3840, 6)
+    path = tmp_path_factory.mktemp("data") / "digits.npz"
+    np.savez(path, x=source.take(chosen)[:, 0].numpy(), y=source.labels[chosen])
+    return path
+
+
+def _verdicts(out: Path) -> list[str]:
+    return [past["verdict"] for past in json.loads((out / "verdict.json").read_text())["history"]]
+
+
+def _train(digits: Path, out: Path, **settings: Any) -> list[str]:
+    pretrain({"data": str(digits), **SETTINGS, **settings}, out, observe=observe)
+    return _verdicts(out)
+
+
+@pytest.mark.parametrize(
+    ("framework", "objective"),
+    [pytest.param(*pair, marks=[] if pair[1] in FAST else pytest.mark.slow) for pair in PAIRS],
+)
+def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Path, tmp_path: Path) -> None:
+    verdicts = _train(digits, tmp_path / "run", framework=framework, objective=objective)
+    rows = [row for row in RunFolder(tmp_path / "run").read_metrics() if "effective_rank" in row]
+    assert verdicts == ["healthy"], rows  # of step 40; nothing is said about step 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"repulsion": 0.0}, "collapsed to a point"),
+        pytest.param({"weight_decay": 1.0}, "collapsed to a point", marks=pytest.mark.slow),
+        ({"neg_weights": "flipped"}, "dimensional collapse"),
+        ({"lr": 1e-8}, "not learning"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_broken_runs_are_named(settings: dict[str, Any], name: str, digits: Path, tmp_path: Path) -> None:
+    assert _train(digits, tmp_path / "run", **settings)[-1] == name
+
+
+def test_a_run_that_diverges_leaves_its_verdict(digits: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"not finite|is nan"):
+        _train(digits, tmp_path / "run", lr=1e30, schedule="constant")
+    assert _verdicts(tmp_path / "run") == ["diverging"]
+
+
+def test_a_slow_loader_is_named(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take = ArraySource.take
+
+    def slow(self: ArraySource, indices: Indices) -> Any:
+        time.sleep(0.2)
+        return take(self, indices)
+
+    monkeypatch.setattr(ArraySource, "take", slow)
+    settings = {"width": 0.05, "batch_size": 16, "max_steps": 40, "measure_every_epochs": 1}
+    assert _train(digits, tmp_path / "run", **settings)[-1] == "starved by the loader"
