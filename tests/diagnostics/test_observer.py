@@ -119,7 +119,8 @@ def test_a_collapse_is_told_and_can_stop_the_run(
     text = " ".join(capsys.readouterr().out.split())
     assert (caught.value.code or 0) == code
     assert "collapsed to a point" in text and "try:" in text
-    assert text.count("verdict at epoch") == 1  # told once, not at every measurement
+    # told when it changes and at the end, not at every measurement
+    assert text.count("verdict at epoch") == (1 if choice == "stop" else 2)
     verdict = json.loads((out / "verdict.json").read_text())
     assert verdict["verdict"] == "collapsed to a point"
     assert (verdict["step"] < steps) if choice == "stop" else (verdict["step"] == steps)

@@ -17,7 +17,7 @@ from cacr.training.resolve import MEASURED_VIEWS
 from cacr.views import Augmentation, Views
 
 CHUNK = 64
-"""Images in a forward pass."""
+"""Images in a forward pass, and the unit in which they are shared out."""
 
 MOST_BYTES = 2**29
 """Of crops that are kept in memory, over all processes; fewer images are measured where they would take more."""
@@ -56,11 +56,13 @@ class HeldOutImages:
             each = sum(3 * view.size**2 for view in self.views.augmentations)
             source = source.subset(np.arange(min(len(source), max(2, MOST_BYTES // each))))
         fabric = job.fabric
-        self._shared = len(source) >= 2 * fabric.world_size  # otherwise everybody looks at all of them
+        # Whole chunks are shared out, so that draws do not depend on the number of processes.
+        chunks = -(-len(source) // CHUNK)
+        self._shared = chunks >= fabric.world_size  # otherwise everybody looks at all of them
         rank, processes = (fabric.global_rank, fabric.world_size) if self._shared else (0, 1)
-        mine = share(len(source), rank, processes)
-        self._first = mine.start
-        self._source = source.subset(np.arange(mine.start, mine.stop))
+        mine = share(chunks, rank, processes)
+        self._first = mine.start * CHUNK
+        self._source = source.subset(np.arange(self._first, min(mine.stop * CHUNK, len(source))))
         self._crops: list[Tensor] = []
         self._labels: Tensor | None = None
         if isinstance(source, ArraySource):

@@ -63,6 +63,7 @@ class RunObserver:
         self._t_neg = float(getattr(objective, "t_neg", T_NEG))
         self._told: str = "healthy"
         self._epochs_kept: list[float] = []
+        self._batch = 0
         if job.fabric.is_global_zero:
             rows = job.run.read_metrics()
             step = rows[-1]["step"] if rows else -1
@@ -70,7 +71,7 @@ class RunObserver:
             earlier = [past["verdict"] for past in read_history(job.run) if past["step"] <= step]
             self._told = earlier[-1] if earlier else "healthy"
             self._epochs_kept = [snapshot.epoch for snapshot in read_snapshots(job.run)]
-            write_pictures(job.run, self._images)
+            self._batch = write_pictures(job.run, self._images)
             self._record(len(source))
 
     def _record(self, images: int) -> None:
@@ -99,7 +100,7 @@ class RunObserver:
             measured = measure_embeddings(z, t_pos=self._t_pos, t_neg=self._t_neg)
             if labels is not None:
                 measured["knn"] = online_knn(features, labels)
-            self._keep(Snapshot(step, epoch, unit(z)))
+            self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
             rows = [*self._job.run.read_metrics(), {"step": step, "epoch": epoch, **figures, **measured}]
             verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)
             stop = verdict is not None and self._tell(verdict)

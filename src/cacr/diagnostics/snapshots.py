@@ -57,8 +57,12 @@ def is_due(epoch: float, epochs: int, kept: list[float]) -> bool:
     return sum(target <= epoch for target in targets) > sum(target <= max(kept) for target in targets)
 
 
-def write_pictures(run: RunFolder, images: HeldOutImages) -> None:
-    """Store small pictures of the batch, as the views show it, from this process's images."""
+def write_pictures(run: RunFolder, images: HeldOutImages) -> int:
+    """Store small pictures of the batch, as the views show it, from this process's images.
+
+    Returns:
+        The number of images of the batch; less than :data:`IMAGES` where this process has fewer.
+    """
     first: list[Tensor] = []
     queries: list[Tensor] = []
     mean, std = (torch.tensor(x).view(3, 1, 1) for x in (images.views.mean, images.views.std))
@@ -74,13 +78,14 @@ def write_pictures(run: RunFolder, images: HeldOutImages) -> None:
     content = {"first": torch.cat(first)[:IMAGES].contiguous(), "queries": torch.cat(queries, 1).contiguous()}
     run.diagnostics.mkdir(exist_ok=True)
     write_atomically(run.diagnostics / "batch.safetensors", save(content))
+    return len(content["first"])
 
 
 def write_snapshot(run: RunFolder, snapshot: Snapshot) -> None:
     """Store the embeddings, in half precision."""
     run.diagnostics.mkdir(exist_ok=True)
     path = run.diagnostics / f"step-{snapshot.step:08d}.safetensors"
-    z = snapshot.z[:, :IMAGES].half().cpu().contiguous()
+    z = snapshot.z.half().cpu().contiguous()
     write_atomically(path, save({"z": z}, {"epoch": f"{snapshot.epoch:g}"}))
 
 

@@ -1,0 +1,34 @@
+"""Two processes share the images that are measured, and see what one sees."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cacr.diagnostics.observer import observe
+from cacr.diagnostics.snapshots import read_pictures, read_snapshots
+from cacr.training import RunFolder, pretrain
+from tests.conftest import TINY, save_images
+
+
+@pytest.mark.slow
+def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
+    """140 images are three chunks: one for the first process, two for the second."""
+    for number in range(2):
+        save_images(tmp_path / "data" / f"class{number}", 70, size=32, seed=number)
+    settings = {**TINY, "max_steps": 1}
+    pretrain({"data": str(tmp_path / "data"), **settings}, tmp_path / "one", observe=observe)
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "cacr", "pretrain", str(tmp_path / "data"), "--devices", "2", *flags]
+    done = subprocess.run([*command, "--out", str(tmp_path / "two")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    one, two = (
+        json.loads((tmp_path / run / "metrics.jsonl").read_text().split("\n")[0]) for run in ("one", "two")
+    )
+    assert one["step"] == two["step"] == 0 and one.keys() == two.keys() and "knn" in one
+    for name, value in one.items():
+        assert two[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
+    run = RunFolder(tmp_path / "two")
+    assert read_pictures(run).first.shape[0] == read_snapshots(run)[0].z.shape[1] == 64
