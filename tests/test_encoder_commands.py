@@ -42,3 +42,26 @@ def test_compare_shows_runs_side_by_side(run: Run, trained: Path, classes: Path,
     assert code == 0
     for part in ("knn accuracy", "retrieval mAP", "recall@5", "± 0.0", "views seen", "240"):
         assert part in text, part
+
+
+def test_a_suite_prints_its_table_and_what_failed(
+    run: Run, trained: Path, classes: Path, tmp_path: Path
+) -> None:
+    encoders = tmp_path / "ours", tmp_path / "theirs"
+    for folder in encoders:
+        folder.mkdir()
+        for path in trained.glob("encoder.*"):
+            shutil.copy(path, folder)
+    sets = tmp_path / "sets"
+    shutil.copytree(classes, sets / "fruit")
+    shutil.copytree(classes / "train", sets / "broken" / "train")
+    short = ("--set", "final_epochs=2", "--set", "workers=0")
+    arguments = (encoders[0], "--against", encoders[1], "--protocol", "fewshot", "--quick", *short)
+    code, text = run("evaluate", *arguments, "--data", f"suite:{sets}")
+    assert code == 1
+    assert "0 wins, 1 ties, 0 losses" in text and "nine settings were tried" in text
+    assert "1 of 2 data sets failed" in text and "has neither test/ nor val/" in text
+    code, text = run("evaluate", *arguments, "--data", sets / "fruit")
+    assert code == 0 and "mean of 1" in text
+    refused(run, ["evaluate", *arguments, "--data", f"suite:{tmp_path / 'nothing'}"], "there is no folder")
+    refused(run, ["evaluate", encoders[0], "--data", sets / "fruit", "--quick"], "no setting 'search'")

@@ -153,7 +153,7 @@ def _with_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _report(run: AnyPath) -> None:
     """Write the page of a run anew, if it is one."""
-    if (Path(run) / "config.yaml").exists():
+    if is_first_process() and (Path(run) / "config.yaml").exists():
         refresh_report(Path(run))
 
 

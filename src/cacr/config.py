@@ -231,6 +231,36 @@ class ClusterSettings(Settings):
     restarts: int = Field(10, ge=1, description="starts of k-means; the tightest clusters are kept")
 
 
+class MocoLinearSettings(Settings):
+    """MoCo's linear probe."""
+
+    lr: float = Field(30.0, gt=0, description="of SGD, for any batch size")
+    epochs: int = Field(100, ge=1, description="passes over the training images")
+    batch_size: int = Field(256, ge=2, description="images in a step")
+
+
+class MocoV3LinearSettings(Settings):
+    """MoCo v3's linear probe."""
+
+    lr: Annotated[float, Field(gt=0)] | Auto = Field(
+        "auto", description="of SGD for a batch of 256; auto: 3 for ViTs, 0.1 for others"
+    )
+    epochs: int = Field(90, ge=1, description="passes over the training images")
+    batch_size: int = Field(1024, ge=2, description="images in a step")
+
+
+class HclLinearSettings(Settings):
+    """HCL's linear probe, on the views of pretraining."""
+
+    lr: float = Field(1e-3, gt=0, description="of Adam")
+    epochs: int = Field(100, ge=1, description="passes over the training images")
+    batch_size: int = Field(512, ge=2, description="images in a step")
+    preset: str | None = Field(
+        None, description="views to train on; those of the encoder's pretraining if not given"
+    )
+    compat: bool = Field(False, description="let the encoder's batch norm drift, as HCL's code did")
+
+
 class TransferSettings(Settings):
     """The ELEVATER protocol with all training labels: settings are searched for, then a final training."""
 
@@ -295,6 +325,10 @@ class EvaluateSettings(Settings):
     max_unreadable: float = Field(
         0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
     )
+    memory_gb: Annotated[float, Field(ge=0)] | Auto = Field(
+        "auto", description="features that take more are kept in a file; auto: half of the free memory"
+    )
+    devices: int = Field(1, ge=1, description="processes on this machine that encode")
     baselines: tuple[str, ...] = Field(
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )

@@ -8,7 +8,7 @@ from cacr.bench import benchmark_summaries
 from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
-from cacr.evaluation import BASELINES, PROTOCOLS
+from cacr.evaluation import BASELINES, PROTOCOLS, transfer_sets
 from cacr.exporting import FORMATS
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
@@ -28,6 +28,7 @@ def listing() -> list[Table]:
         _presets(),
         _protocols(),
         _table("baselines of cacr evaluate (--set baselines=[...])", BASELINES),
+        _sets(),
         _table("export formats (cacr export --to)", FORMATS),
         _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
         _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
@@ -72,6 +73,16 @@ def _protocols() -> Table:
     for name, summary in PROTOCOLS.summaries().items():
         kind = get_type_hints(PROTOCOLS[name])["settings"]
         table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.model_fields.items()))
+    return table
+
+
+def _sets() -> Table:
+    columns = ("folder", "set", "classes", "metric", "where to get it")
+    table = _empty(
+        "data sets of the ELEVATER benchmark (--data suite:PATH), laid out as docs/transfer.md says", *columns
+    )
+    for each in transfer_sets():
+        table.add_row(each.name, each.title, str(each.classes), each.metric, each.get)
     return table
 
 

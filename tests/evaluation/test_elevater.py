@@ -184,3 +184,10 @@ def test_results_say_the_metric(run: Path, tmp_path: Path) -> None:
     assert stored["metric"] == result.metric == "mean-per-class"
     assert any("nine settings" in note for note in stored["notes"])
     shutil.rmtree(run / "evaluation")
+
+
+def test_the_page_shows_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    for each in transfer_sets():
+        row = f"| `{each.name}` | {each.title} | {each.classes} | {each.metric} | {each.split} | {each.get} |"
+        assert f"{row} {each.layout} |" in page

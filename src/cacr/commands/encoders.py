@@ -54,12 +54,15 @@ def evaluate(
     """
     from cacr.api import evaluate_suite_with, evaluate_with
     from cacr.evaluation import is_suite, results_table, suite_table
+    from cacr.training import is_first_process
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
     search = "quick" if quick else None
     values = given(assignments, **flags, protocols=protocol, search=search)
     if against is None and not is_suite(data):
-        show(results_table(evaluate_with(run, values)))
+        results = evaluate_with(run, values)
+        if is_first_process():
+            show(results_table(results))
         return
     report = evaluate_suite_with(run, values, against=against, tell=show)
     show(suite_table(report))

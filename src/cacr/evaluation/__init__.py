@@ -5,6 +5,7 @@ from cacr.evaluation import (  # noqa: F401  (they register themselves)
     elevater,
     elevater_finetune,
     finetune,
+    linear_large,
     linear_paper,
     protocols,
     retrieval,

@@ -1,11 +1,12 @@
 """``cacr evaluate``: protocols on a run, results into its folder."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, Settings, TransferSettings
+from cacr.config import EvaluateSettings, PretrainSettings, Settings, TransferSettings
 from cacr.data import SOURCES
 from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.files import WEIGHTS, weights_file
@@ -14,6 +15,7 @@ from cacr.evaluation.baselines import BASELINES
 from cacr.evaluation.features import Progress
 from cacr.evaluation.labelled import LabelledData, metric_of, open_labelled
 from cacr.evaluation.machine import choose_machine
+from cacr.evaluation.processes import rank
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.result import Result, fingerprint, write_result
 from cacr.evaluation.sets import is_suite
@@ -42,8 +44,27 @@ class Contestant:
 def evaluate_run(
     run: str | Path, values: Mapping[str, Any], *, progress: Progress | None = None
 ) -> list[Result]:
-    """As :func:`evaluate`, with the settings as plain values, those of the protocols among them."""
-    return evaluate(run, evaluate_settings(values), progress=progress)
+    """As :func:`evaluate`, with the settings as plain values, those of the protocols among them.
+
+    With ``devices`` or under torchrun several processes encode together; each then trains the same classifiers on
+    the same features, and the first one writes. Processes that are started here show no progress.
+    """
+    settings = evaluate_settings(values)
+    if settings.devices == 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+        return evaluate(run, settings, progress=progress)
+    from cacr.training.launch import launch
+
+    where = PretrainSettings(
+        data=settings.data, devices=settings.devices, accelerator=settings.accelerator, precision="float32"
+    )
+    return [Result(**plain) for plain in launch(_evaluate_together, where, run, settings)]
+
+
+def _evaluate_together(
+    fabric: object, where: PretrainSettings, run: str | Path, settings: EvaluateSettings
+) -> list[dict[str, Any]]:
+    """Results as plain values: Fabric refuses to bring frozen dataclasses home."""
+    return [asdict(result) for result in evaluate(run, settings)]
 
 
 def evaluate(
@@ -109,6 +130,7 @@ def measure(
         batch_size=settings.batch_size,
         workers=settings.workers,
         accelerator=settings.accelerator,
+        memory_gb=settings.memory_gb,
     )
     task = Task(contestant.encoder, data, settings.seed, machine, progress, settings.max_unreadable)
     for protocol, options in chosen.items():
@@ -118,7 +140,8 @@ def measure(
                 "transfer, or --set metric=accuracy"
             )
         result = _measure(task, contestant, protocol, options, settings)
-        write_result(contestant.folder, result)
+        if rank() == 0:
+            write_result(contestant.folder, result)
         yield result
 
 

@@ -24,11 +24,11 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperat
     Returns:
         (m,) predicted classes.
     """
-    keys = normalize(train, dim=1)
     classes = int(labels.max()) + 1
     predicted = []
-    for queries in torch.split(normalize(test, dim=1), QUERIES):
-        near, neighbours = nearest(queries, keys, min(k, len(keys)))
+    for block in torch.split(test, QUERIES):
+        queries = normalize(block, dim=1)
+        near, neighbours = nearest(queries, train, min(k, len(train)), unit=False)
         # A common factor of all votes changes nothing; without this one small temperatures overflow.
         votes = ((near - near[:, :1]) / temperature).exp()
         score = queries.new_zeros(len(queries), classes).scatter_add_(1, labels[neighbours], votes)
@@ -36,12 +36,16 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperat
     return torch.cat(predicted)
 
 
-def nearest(queries: Tensor, keys: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Similarity and number of the k nearest keys, nearest first; keys are looked at block by block."""
+def nearest(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) -> tuple[Tensor, Tensor]:
+    """Similarity and number of the k nearest keys, nearest first; keys are looked at block by block.
+
+    Keys that are not ``unit`` vectors are made so, a block at a time: those in a file are never copied whole.
+    """
     near = queries.new_empty(len(queries), 0)
     number = queries.new_empty(len(queries), 0, dtype=torch.int64)
     for start in range(0, len(keys), KEYS):
-        block = queries @ keys[start : start + KEYS].T
+        some = keys[start : start + KEYS]
+        block = queries @ (some if unit else normalize(some, dim=1)).T
         best, where = block.topk(min(k, block.shape[1]), dim=1)
         near, number = torch.cat([near, best], dim=1), torch.cat([number, where + start], dim=1)
         near, order = near.topk(min(k, near.shape[1]), dim=1)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cacr.config import LinearSettings
+from cacr.evaluation.features import make_rows
 from cacr.evaluation.splits import folds
 from cacr.randomness import generator
 
@@ -20,7 +21,7 @@ ENOUGH_VALIDATION = 500
 FEW_PRODUCTS = 30_000_000
 """Multiplications of a step below which a second thread costs more than it saves."""
 
-MOMENTUM = 0.9
+MOMENTUM, BLOCK = 0.9, 16_384
 
 QUIET = 0.1
 """Share of the mean variance that is added to every variance: what hardly varies is not blown up to noise."""
@@ -46,7 +47,7 @@ class Scaling:
         """The scaling of training features (n, d)."""
         mean, variance = train.mean(dim=0), train.var(dim=0, correction=0)
         scale = (variance + QUIET * variance.mean()).sqrt()
-        scale = scale * ((train - mean) / scale).square().sum(dim=1).mean().sqrt()
+        scale = scale * (variance / scale.square()).sum().sqrt()
         scale = torch.where(scale > 0, scale, 1.0)  # constant features say nothing, and must not say nan
         if train.shape[0] >= train.shape[1]:
             return cls(mean, scale, None)
@@ -75,7 +76,8 @@ class LinearClassifier:
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, d) features, not yet scaled -> (n, classes)."""
-        return self.scaling(features) @ self.weight + self.bias
+        blocks = [self.scaling(block) @ self.weight + self.bias for block in torch.split(features, BLOCK)]
+        return torch.cat(blocks)
 
     def predict(self, features: Tensor) -> Tensor:
         """(n, d) -> (n,) classes."""
@@ -83,7 +85,13 @@ class LinearClassifier:
 
 
 def fit_linear(
-    features: Tensor, labels: Tensor, *, classes: int, settings: LinearSettings, seed: int
+    features: Tensor,
+    labels: Tensor,
+    *,
+    classes: int,
+    settings: LinearSettings,
+    seed: int,
+    streamed: bool = False,
 ) -> LinearClassifier:
     """Choose a learning rate on validation folds, then train with it on all labels.
 
@@ -98,11 +106,12 @@ def fit_linear(
         classes: Number of classes.
         settings: Rates, epochs and so on.
         seed: Of folds and batches.
+        streamed: The features lie in a file, and so will the scaled ones.
     """
     rows = min(len(features), settings.batch_size)
     with _threads_for(rows * min(features.shape) * len(settings.lrs) * classes):
         scaling = Scaling.of(features)
-        scaled = scaling(features)
+        scaled = _scaled(features, scaling, streamed)
         validation = _validate(scaled, labels, classes, settings, seed) if len(settings.lrs) > 1 else {}
         lr = min(validation, key=validation.__getitem__, default=settings.lrs[0])
         everything = torch.ones(1, len(labels), dtype=torch.bool, device=features.device)
@@ -118,10 +127,22 @@ def _validate(
     judges = _judges(labels, settings.validation, seed).to(features.device)
     used = ~judges.repeat_interleave(len(lrs), dim=0)
     weight, bias = train_heads(features, labels, used, lrs * len(judges), classes, settings, seed)
-    logs = _logits(features, weight, bias).log_softmax(dim=2)
-    losses = -logs[torch.arange(len(labels)), :, labels] * ~used.T
-    losses = losses.view(len(labels), len(judges), len(lrs)).sum(dim=(0, 1)) / judges.sum()
+    losses = torch.zeros(len(used), device=features.device)
+    for rows in torch.split(judges.any(dim=0).nonzero()[:, 0], BLOCK):
+        logs = _logits(features[rows], weight, bias).log_softmax(dim=2)
+        losses -= (logs[torch.arange(len(rows)), :, labels[rows]] * ~used[:, rows].T).sum(dim=0)
+    losses = losses.view(len(judges), len(lrs)).sum(dim=0) / judges.sum()
     return dict(zip(lrs, losses.tolist(), strict=True))
+
+
+def _scaled(features: Tensor, scaling: Scaling, streamed: bool) -> Tensor:
+    """Scaled features, in a file if the features are."""
+    if not streamed or scaling.basis is not None:
+        return scaling(features)
+    scaled = make_rows(*features.shape, streamed=True)
+    for start in range(0, len(features), BLOCK):
+        scaled[start : start + BLOCK] = scaling(features[start : start + BLOCK])
+    return scaled
 
 
 def train_heads(

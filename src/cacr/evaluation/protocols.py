@@ -31,7 +31,12 @@ def linear(task: Task, settings: LinearSettings) -> Score:
 
     def measure(train: LabelledFeatures, seed: int) -> tuple[float, dict[str, Any]]:
         classifier = fit_linear(
-            train.values, train.labels, classes=task.data.classes, settings=settings, seed=seed
+            train.values,
+            train.labels,
+            classes=task.data.classes,
+            settings=settings,
+            seed=seed,
+            streamed=train.streamed,
         )
         predicted = classifier.predict(task.test.values)
         validation = {str(lr): share for lr, share in classifier.validation.items()}

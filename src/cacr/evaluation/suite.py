@@ -1,6 +1,7 @@
 """Many data sets, one after the other: ``--data suite:PATH``, and ``--against`` a second encoder."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -59,6 +60,8 @@ def evaluate_suite(
         tell: Called with a line of text when a data set is done.
     """
     settings = evaluate_settings(values)
+    if settings.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UserError("a suite is measured by one process: leave devices and torchrun out")
     chosen = protocol_settings(settings.protocols, settings.options)
     metric_of(settings)
     sets = suite_sets(settings.data)

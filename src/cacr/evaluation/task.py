@@ -17,10 +17,14 @@ from cacr.evaluation.machine import Machine
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """Features (n, d), and classes (n,) or, where images show several, (n, classes) of zeros and ones."""
+    """Features (n, d), and classes (n,) or, where images show several, (n, classes) of zeros and ones.
+
+    ``streamed`` features lie in a file: they are gone through in blocks, never copied whole.
+    """
 
     values: Tensor
     labels: Tensor
+    streamed: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,6 +68,7 @@ class Task:
             self.encoder, source, self.machine, self.progress, max_unreadable=self.max_unreadable
         )
         self.problems.extend(features.problems)
-        device = self.machine.device
-        chosen = torch.from_numpy(labels)[features.index]
-        return LabelledFeatures(features.values.to(device), chosen.to(device)), features.index
+        # What does not fit into memory does not fit onto a device either: it stays where it is.
+        device = features.values.device if features.streamed else self.machine.device
+        chosen = torch.from_numpy(labels)[features.index].to(device)
+        return LabelledFeatures(features.values.to(device), chosen, features.streamed), features.index

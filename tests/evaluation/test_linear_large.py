@@ -1,0 +1,146 @@
+"""The probes of MoCo, MoCo v3 and HCL, and features that do not fit into memory."""
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from cacr.config import HclLinearSettings, MocoLinearSettings, MocoV3LinearSettings
+from cacr.data import ArraySource
+from cacr.encoders import load_encoder
+from cacr.errors import UserError
+from cacr.evaluation import evaluate_run, features
+from cacr.evaluation.features import FeatureLoader, encode
+from cacr.evaluation.labelled import LabelledData
+from cacr.evaluation.linear_large import linear_hcl, linear_moco, linear_mocov3
+from cacr.evaluation.machine import Machine, free_memory
+from cacr.evaluation.task import Task
+from cacr.views import PRESETS, Augmentation
+from tests.evaluation.conftest import write_images
+
+
+@pytest.fixture(scope="module")
+def task(run: Path) -> Task:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 150, (60, 3, 18, 18), generator=generator, dtype=torch.uint8)
+    labels = torch.arange(60) % 3
+    pixels[torch.arange(60), labels] += 60
+    train = ArraySource("train", pixels[:40], labels=labels[:40].numpy())
+    test = ArraySource("test", pixels[40:], labels=labels[40:].numpy())
+    return Task(load_encoder(run), LabelledData(train, test, "by hand", 3), seed=3)
+
+
+def _literal(
+    task: Task,
+    view: Augmentation,
+    batch: int,
+    rates: list[float],
+    optimizer: Callable[[nn.Module, float], torch.optim.Optimizer],
+    small: bool,
+) -> list[float]:
+    """Test accuracy after each epoch of the protocol written out."""
+    torch.manual_seed(3)
+    layer = nn.Linear(task.encoder.feature_dim, 3)
+    if small:
+        nn.init.normal_(layer.weight, std=0.01)
+        nn.init.zeros_(layer.bias)
+    crops = FeatureLoader(task.encoder, task.data.train, view, Machine(batch), shuffle=True, seed=3)
+    labels = torch.from_numpy(task.data.train_labels)
+    made, curve = None, []
+    for epoch, rate in enumerate(rates):
+        made = made or optimizer(layer, rate)
+        made.param_groups[0]["lr"] = rate
+        for values, index in crops.epoch(epoch):
+            made.zero_grad()
+            nn.functional.cross_entropy(layer(values.clone()), labels[index]).backward()
+            made.step()
+        right = layer(task.test.values.clone()).argmax(dim=1) == task.test.labels
+        curve.append(right.double().mean().item())
+    return curve
+
+
+def _sgd(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(layer.parameters(), lr=lr, momentum=0.9)
+
+
+CROP = Augmentation(16, scale=(0.08, 1.0), flip=PRESETS["digits"].views[0].flip)
+
+
+def test_moco_drops_its_rate_twice(task: Task) -> None:
+    score = linear_moco(task, MocoLinearSettings(lr=50.0, epochs=5, batch_size=16))
+    expected = _literal(task, CROP, 16, [50.0, 50.0, 50.0, 5.0, 0.5], _sgd, small=True)
+    assert score.details["epochs"] == expected and score.value == expected[-1]
+    assert score.details["best"] == max(expected) and len(set(expected)) > 1
+
+
+@pytest.mark.parametrize(("encoder", "base"), [("small_alexnet", 0.1), ("vit_tiny_patch16_224", 3.0)])
+def test_moco_v3_scales_its_rate_and_lets_it_fall_by_a_cosine(task: Task, encoder: str, base: float) -> None:
+    info = task.encoder.info
+    task.encoder.info = replace(info, encoder=encoder)
+    score = linear_mocov3(task, MocoV3LinearSettings(epochs=4, batch_size=20))
+    task.encoder.info = info
+    rates = [base * 20 / 256 * (1 + math.cos(math.pi * epoch / 4)) / 2 for epoch in range(4)]
+    assert score.details["epochs"] == _literal(task, CROP, 20, rates, _sgd, small=True)
+
+
+def test_hcl_learns_on_the_views_of_pretraining(task: Task) -> None:
+    before = {name: value.clone() for name, value in task.encoder.state_dict().items()}
+    score = linear_hcl(task, HclLinearSettings(lr=0.05, epochs=3, batch_size=20))
+    view = PRESETS["digits"].resized(16).views[0]
+
+    def adam(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
+        return torch.optim.Adam(layer.parameters(), lr=lr, weight_decay=1e-6)
+
+    assert score.details["epochs"] == _literal(task, view, 20, [0.05] * 3, adam, small=False)
+    drifted = linear_hcl(task, HclLinearSettings(lr=0.05, epochs=3, batch_size=20, compat=True))
+    assert drifted.value != score.value  # features of other statistics
+    torch.testing.assert_close(task.encoder.state_dict(), before)
+    unnamed = Task(task.encoder, task.data)
+    info = task.encoder.info
+    task.encoder.info = replace(info, preset=None)
+    with pytest.raises(UserError, match="set preset"):
+        linear_hcl(unnamed, HclLinearSettings(epochs=1))
+    task.encoder.info = info
+
+
+def test_features_that_do_not_fit_lie_in_a_file_and_give_the_same_scores(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part, count in (("train", 12), ("test", 6)):
+        write_images(tmp_path / "data" / part, per_class=count, seed=count)
+    made: list[bool] = []
+    real = features.make_rows
+
+    def watch(count: int, dim: int, *, streamed: bool) -> torch.Tensor:
+        made.append(streamed)
+        return real(count, dim, streamed=streamed)
+
+    monkeypatch.setattr(features, "make_rows", watch)
+    values = {
+        "data": str(tmp_path / "data"),
+        "workers": 0,
+        "k": 3,
+        "search": "quick",
+        "linear-moco.epochs": 2,
+    }
+    values["protocols"] = ("knn", "linear", "fewshot", "transfer", "linear-moco", "retrieval")
+    held = evaluate_run(run, values)
+    assert made and not any(made)
+    made.clear()
+    streamed = evaluate_run(run, {**values, "memory_gb": 0})
+    assert made and all(made)
+    assert [result.score for result in streamed] == pytest.approx([result.score for result in held])
+    shutil.rmtree(run / "evaluation")
+
+
+def test_a_file_of_features_holds_what_memory_would(task: Task) -> None:
+    held = encode(task.encoder, task.data.train, Machine(7))
+    streamed = encode(task.encoder, task.data.train, Machine(7, memory=100))
+    assert streamed.streamed and not held.streamed
+    assert torch.equal(streamed.values, held.values) and torch.equal(streamed.index, held.index)
+    assert free_memory() > 2**20
