@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
+from cacr.files import printable
 
 
 def compare(
@@ -84,7 +85,7 @@ def figures(
 
     names = [name.strip() for name in only.split(",")] if only else []
     for drawn in draw(runs=runs, out=out, only=names, query=query):
-        files = ", ".join(str(path) for path in drawn.files)
+        files = ", ".join(printable(str(path)) for path in drawn.files)
         show(f"{drawn.name}: {files}" if files else f"{drawn.name}: not drawn, {drawn.reason}")
 
 

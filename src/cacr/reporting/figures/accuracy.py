@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from cacr.errors import UserError
 from cacr.reporting.figures.runs import Run
-from cacr.reporting.figures.style import legend, line_style, plain_axes, text
+from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes, text
 
 ONLINE = "kNN among the held-out images, while training"
 PROTOCOLS = ("linear", "linear-paper", "knn")
@@ -32,11 +32,10 @@ def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
     labelled = [run for run in runs if run.points("knn")]
     if not labelled:
         raise UserError("no run has measured an accuracy: its images have no labels, or diagnostics were off")
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = lines_figure(len(labelled))
     for number, run in enumerate(labelled):
         points = [(epoch, 100 * value) for epoch, value in run.points("knn")]
-        axes.plot(*zip(*points, strict=True), label=text(run.name), **line_style(number))
+        axes.plot(*zip(*points, strict=True), label=label(run.name), **line_style(number))
     plain_axes(axes, x="epoch", y="accuracy in %")
     axes.set_title(ONLINE, fontsize=9)
     legend(axes)
@@ -71,16 +70,15 @@ def accuracy_against(runs: Sequence[Run], name: str) -> Figure:
     lines = lines_against(runs, name, score)
     if not lines:
         raise UserError(f"no two of these runs differ in {axis} alone")
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = lines_figure(len(lines))
     for number, line in enumerate(lines):
         percent = ([100 * value for value in values] for values in (line.mean, line.spread))
         mean, spread = percent
-        axes.errorbar(line.x, mean, spread, capsize=3, label=text(line.label), **line_style(number))
+        axes.errorbar(line.x, mean, spread, capsize=3, label=label(line.label), **line_style(number))
     plain_axes(axes, x=axis, y="accuracy in %")
     axes.set_xticks(sorted({value for line in lines for value in line.x}))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_title(measure, fontsize=9)
+    axes.set_title(text(measure), fontsize=9)
     legend(axes)
     return figure
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from cacr.errors import UserError
 from cacr.reporting.figures.runs import Run
-from cacr.reporting.figures.style import legend, line_style, plain_axes, text
+from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes
 
 
 def entropy_figure(runs: Sequence[Run]) -> Figure:
@@ -18,11 +18,10 @@ def entropy_figure(runs: Sequence[Run]) -> Figure:
     measured = [run for run in runs if run.points("entropy")]
     if not measured:
         raise UserError("no run has measured its entropy: diagnostics were off, or no epoch is over yet")
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = lines_figure(len(measured))
     for number, run in enumerate(measured):
         points = run.points("entropy")
-        axes.plot(*zip(*points, strict=True), label=text(run.name), **line_style(number))
+        axes.plot(*zip(*points, strict=True), label=label(run.name), **line_style(number))
     maxima = sorted({round(value, 4) for run in measured for _, value in run.points("max_entropy")})
     for value in maxima:
         axes.axhline(value, color="black", linestyle=":", linewidth=1.2, label=f"maximum, {value:.2f}")

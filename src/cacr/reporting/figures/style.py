@@ -22,11 +22,25 @@ QUERY, POSITIVE, NEGATIVE = "#009E73", "#0072B2", "#D55E00"
 """The paper's green, blue and red, from the same palette."""
 
 DPI = 160
+LABEL = 36
+"""Characters of a line's name in a legend."""
 
 
 def text(value: object) -> str:
     """A text from outside, such as a folder's name, safe to draw: on one line, and no mathematics."""
     return printable(str(value)).replace("$", r"\$")
+
+
+def lines_figure(lines: int) -> tuple[Figure, Axes]:
+    """A figure for so many lines, high enough for their legend."""
+    figure = Figure(figsize=(7, max(3.6, 0.22 * (lines + 3))), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def label(value: object) -> str:
+    """As :func:`text`, of a length that fits into a legend."""
+    shown = printable(str(value))
+    return text(shown if len(shown) <= LABEL else f"{shown[: LABEL // 2]}…{shown[-LABEL // 2 :]}")
 
 
 def line_style(number: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, text
 SHOWN = 6
 """Negatives of the highest and of the lowest weights that are drawn."""
 
-_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}
 
 
 @dataclass(frozen=True)
