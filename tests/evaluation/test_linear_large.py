@@ -15,7 +15,7 @@ from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
 from cacr.evaluation import evaluate_run, features
-from cacr.evaluation.features import FeatureLoader, encode
+from cacr.evaluation.features import FeatureLoader, encode, make_rows
 from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.linear_large import linear_hcl, linear_moco, linear_mocov3
 from cacr.evaluation.machine import Machine, free_memory
@@ -144,3 +144,5 @@ def test_a_file_of_features_holds_what_memory_would(task: Task) -> None:
     assert streamed.streamed and not held.streamed
     assert torch.equal(streamed.values, held.values) and torch.equal(streamed.index, held.index)
     assert free_memory() > 2**20
+    with pytest.raises(UserError, match="more than is free in memory"):
+        make_rows(10**12, 1000, streamed=True)

@@ -10,7 +10,7 @@ from cacr.evaluation import evaluate_run, read_results
 from tests.evaluation.conftest import write_images
 
 
-@pytest.mark.parametrize("kind", ["files", "arrays"])
+@pytest.mark.parametrize("kind", ["files", pytest.param("arrays", marks=pytest.mark.slow)])
 def test_two_processes_give_the_numbers_of_one(run: Path, tmp_path: Path, kind: str) -> None:
     if kind == "files":
         for part, count in (("train", 11), ("test", 7)):

@@ -115,6 +115,16 @@ def test_a_second_encoder_is_measured_beside_the_first(encoder: Path, sets: Path
     assert standing.wins + standing.ties + standing.losses == 2
 
 
+def test_one_set_without_a_test_part_is_divided(encoder: Path, sets: Path) -> None:
+    values = {**VALUES, "data": str(sets / "no-test"), "labels_per_class": 3}
+    report = evaluate_suite(encoder, values)
+    assert "held out" in report.results["no-test", "fewshot", "encoder"].split
+    with pytest.raises(UserError, match="has no labels"):
+        evaluate_suite(encoder, {**VALUES, "data": str(sets / "no-labels")})
+    with pytest.raises(UserError, match="measured by one process"):
+        evaluate_suite(encoder, {**values, "devices": 2})
+
+
 def test_wins_are_counted_to_a_tenth_of_a_percent() -> None:
     report = SuiteReport("s", ["a", "b", "c", "d"], ["knn"], ["encoder", "other"])
     for name, ours, theirs in (("a", 0.71, 0.7), ("b", 0.8, 0.5), ("c", 0.50004, 0.5), ("d", 0.1, 0.2)):

@@ -1,5 +1,6 @@
 """Features of the images of a source, by an encoder at rest."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -204,9 +205,19 @@ def encode(
 
 
 def make_rows(count: int, dim: int, *, streamed: bool) -> Tensor:
-    """(count, dim) float32 in memory, or in a temporary file that ends with the tensor."""
+    """(count, dim) float32 in memory, or in a temporary file that ends with the tensor.
+
+    Raises:
+        UserError: there is no room for the file.
+    """
     if not streamed:
         return torch.empty(count, dim)
+    folder = tempfile.gettempdir()
+    if 4 * count * dim > shutil.disk_usage(folder).free:  # writing into the mapping would kill the process
+        raise UserError(
+            f"features of {count:,} images need {4 * count * dim / 2**30:.1f} GB, more than is free in memory and in "
+            f"{folder}: set TMPDIR to a folder on a larger disk, or raise memory_gb"
+        )
     with tempfile.NamedTemporaryFile(prefix="cacr-features-") as file:
         # The mapping keeps the file's blocks after its name is gone.
         return torch.from_file(file.name, shared=True, size=count * dim, dtype=torch.float32).view(count, dim)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,12 @@ def evaluate_suite(
     for name, data in zip(report.sets, sets, strict=True):
         one = settings.model_copy(update={"data": data})
         try:
-            for protocol, contestant, result in _measure_set(entrants, one, chosen, progress):
-                report.results[name, protocol, contestant] = result
+            need_test = is_suite(settings.data) and settings.test_data is None
+            for contestant, result in _measure_set(entrants, one, chosen, need_test, progress):
+                report.results[name, result.protocol, contestant] = result
         except Exception as error:  # whatever one set does, the others are measured
+            if not is_suite(settings.data):
+                raise
             reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             report.failures.append(Failure(name, reason))
             tell(f"{printable(name)}: FAILED: {reason}")
@@ -114,10 +117,10 @@ def _measure_set(
     entrants: Sequence[tuple[str, Contestant]],
     settings: EvaluateSettings,
     chosen: Mapping[str, Settings],
+    need_test: bool,
     progress: Progress | None,
-) -> list[tuple[str, str, Result]]:
-    """(protocol, contestant, result) for each, read where they are known and else measured."""
-    found: list[tuple[str, str, Result]] = []
+) -> Iterator[tuple[str, Result]]:
+    """Contestants and results, read where they are known and else measured."""
     data = None
     for name, contestant in entrants:
         known = {_key(result): result for result in read_results(contestant.folder)}
@@ -125,13 +128,12 @@ def _measure_set(
         for protocol, options in chosen.items():
             key = _expected(contestant, protocol, options, settings)
             if key in known:
-                found.append((protocol, name, known[key]))
+                yield name, known[key]
                 del missing[protocol]
         if missing:
-            data = data or open_labelled(settings, need_test=settings.test_data is None)
-            results = measure(contestant, data, missing, settings, progress=progress)
-            found += [(result.protocol, name, result) for result in results]
-    return found
+            data = data or open_labelled(settings, need_test=need_test)
+            for result in measure(contestant, data, missing, settings, progress=progress):
+                yield name, result
 
 
 def _key(result: Result) -> str:
