@@ -154,6 +154,9 @@ class PretrainSettings(Settings):
     on_collapse: Literal["warn", "stop"] = Field(
         "warn", description="when the embeddings collapse or the loss diverges: warn, or stop the run"
     )
+    keep_best: bool = Field(
+        True, description="keep the encoder with the largest effective rank in best/, beside the last one"
+    )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
 
@@ -172,7 +175,7 @@ RESUMABLE = frozenset(
         "exchange",
     }
     | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
-    | {"measure_every_epochs", "on_collapse"}
+    | {"measure_every_epochs", "on_collapse", "keep_best"}
 )
 """Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
 

@@ -70,11 +70,15 @@ def pretrain(
         del flags[name]
     values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
     from cacr.api import pretrain_with
+    from cacr.diagnostics.selection import describe_best
+    from cacr.training import RunFolder
 
     with _interruptible():
         outcome = pretrain_with(values, out, resume=resume)
     if outcome.status == "finished":
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
+        if best := describe_best(RunFolder(out)):
+            show(best)
     _finish(outcome.status)
 
 

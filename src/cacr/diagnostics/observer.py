@@ -17,6 +17,7 @@ from cacr.diagnostics.measures import (
     measure_embeddings,
     online_knn,
 )
+from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import (
     Snapshot,
     drop_snapshots_after,
@@ -68,6 +69,7 @@ class RunObserver:
             rows = job.run.read_metrics()
             step = rows[-1]["step"] if rows else -1
             drop_snapshots_after(job.run, step)
+            drop_best_after(job.run, step)
             earlier = [past["verdict"] for past in read_history(job.run) if past["step"] <= step]
             self._told = earlier[-1] if earlier else "healthy"
             self._epochs_kept = [snapshot.epoch for snapshot in read_snapshots(job.run)]
@@ -104,7 +106,8 @@ class RunObserver:
             rows = [*self._job.run.read_metrics(), {"step": step, "epoch": epoch, **figures, **measured}]
             verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)
             stop = verdict is not None and self._tell(verdict)
-            seen = Seen(measured, _short(measured), stop)
+            best = self._job.settings.keep_best and is_best(self._job.run, rows)
+            seen = Seen(measured, _short(measured), stop, best)
         return seen._replace(stop=bool(self._job.fabric.broadcast(seen.stop)))
 
     def diverged(self, step: int, epoch: float, what: str) -> None:

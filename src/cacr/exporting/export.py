@@ -74,7 +74,8 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
             )
     code = kind.code(encoder.info, out.name)
     folder = RunFolder(Path(run) if Path(run).is_dir() else Path(run).parent)
-    settings = folder.read_settings() if folder.config.exists() else None
+    whole = RunFolder(folder.path.parent) if folder.path.name == folder.best.name else folder
+    settings = whole.read_settings() if whole.config.exists() else None
     card = model_card(encoder, read_results(folder.evaluation), settings, title=out.stem, to=to, code=code)
     write_atomically(beside[".json"], (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
     write_atomically(beside[".md"], card.encode())

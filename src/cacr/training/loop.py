@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import torch
@@ -135,6 +136,8 @@ def _train(
                         log.write(
                             position.step, job.epochs(position), figures | (seen.figures if seen else {})
                         )
+                if seen is not None and seen.best:
+                    _save_encoder(job, position, job.run.best)
                 collapsed = seen is not None and seen.stop
                 stop = finished or collapsed or _agreed(fabric, interrupt.requested, position.step)
                 if stop or due:
@@ -188,10 +191,17 @@ def _save(job: Training, position: Position) -> None:
     if job.fabric.is_global_zero:
         if not all(bool(torch.isfinite(p).all()) for p in job.method.parameters()):
             raise DivergedError(job.run, position.step, "the weights are not finite")
-        save_checkpoint(job.run.checkpoints, position.step, job.state(position))
-        encoder = job.method.encoder
-        save_encoder(job.run.path, encoder, replace(encoder.info, training=job.summary(position)))
+        state = job.state(position) | {"diagnostics": job.run.last_measured()}
+        save_checkpoint(job.run.checkpoints, position.step, state)
+        _save_encoder(job, position, job.run.path)
     job.fabric.barrier()
+
+
+def _save_encoder(job: Training, position: Position, folder: Path) -> None:
+    """Write the encoder, with what was last measured of it."""
+    encoder = job.method.encoder
+    training = job.summary(position) | {"diagnostics": job.run.last_measured()}
+    save_encoder(folder, encoder, replace(encoder.info, training=training))
 
 
 def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:

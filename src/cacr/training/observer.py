@@ -11,11 +11,13 @@ class Seen(NamedTuple):
         figures: to be logged.
         short: the few that fit into the progress bar, as text.
         stop: whether the run should end here; alike in all processes.
+        best: whether this encoder is the one to keep so far; told to the first process.
     """
 
     figures: dict[str, float]
     short: str
     stop: bool
+    best: bool = False
 
 
 class Observer(Protocol):

@@ -14,6 +14,9 @@ from cacr.config import FORMAT, PretrainSettings, make, read_yaml
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
 
+MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
+"""Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -71,6 +74,11 @@ class RunFolder:
         """The verdict in words, with its evidence and its history."""
         return self.path / "verdict.json"
 
+    @property
+    def best(self) -> Path:
+        """The encoder that the diagnostics, which see no labels, would keep; a folder like that of a run."""
+        return self.path / "best"
+
     def require_new(self) -> None:
         """Refuse a folder that holds anything."""
         if self.config.exists():
@@ -114,6 +122,11 @@ class RunFolder:
                 if isinstance(row, dict) and type(row.get("step")) is int:  # True is no step
                     rows.append(row)
         return rows
+
+    def last_measured(self) -> dict[str, Any]:
+        """What was last measured without labels, and when: :data:`MEASURED`; empty if nothing was."""
+        rows = (row for row in reversed(self.read_metrics()) if "effective_rank" in row)
+        return {name: value for name, value in next(rows, {}).items() if name in MEASURED}
 
     def drop_metrics_after(self, step: int) -> None:
         """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""

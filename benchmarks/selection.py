@@ -1,0 +1,108 @@
+"""Which checkpoint to keep without labels: rules that see no label, judged by the kNN that does.
+
+Trains runs that learn and runs that go wrong, measures each after every epoch, and prints for every rule the online kNN
+accuracy (on the held-out images) of the measurement that the rule chooses, beside the last one and the best one.
+Finished runs are kept in ``--out`` and not repeated.
+
+    python benchmarks/selection.py digits --out runs/selection
+    python benchmarks/selection.py cifar10 --data-root DATA --out runs/selection-cifar --set imbalance=exponential
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RUNS: dict[str, dict[str, Any]] = {
+    "cacr": {},
+    "info_nce": {"objective": "info_nce"},
+    "align_uniform": {"objective": "align_uniform"},
+    "constant rate": {"schedule": "constant"},
+    "constant rate, 10 times": {"schedule": "constant", "lr": 1.0},
+    "constant rate, 100 times": {"schedule": "constant", "lr": 10.0},
+    "weight decay 0.03": {"weight_decay": 0.03},
+    "weight decay 0.3": {"weight_decay": 0.3},
+    "weak repulsion": {"repulsion": 0.3},
+    "no repulsion": {"repulsion": 0.0},
+    "weak views": {"jitter": 0.0, "grey": 0.0},
+}
+"""Settings of runs, from good to hopeless."""
+
+Row = Mapping[str, float]
+RULES: dict[str, Callable[[Row], float]] = {
+    "effective rank": lambda row: row["effective_rank"],
+    "uniformity": lambda row: -row["uniformity"],
+    "alignment": lambda row: -row["alignment"],
+    "alignment + uniformity": lambda row: -row["alignment"] - row["uniformity"],
+    "negative - positive distance": lambda row: row["negative_distance"] - row["positive_distance"],
+    "d+ / d-": lambda row: -row["positive_distance"] / max(row["negative_distance"], 1e-9),
+}
+"""Name -> what is largest for the checkpoint to keep."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
+    parser.add_argument("data", nargs="?", default="digits")
+    parser.add_argument("--data-root", type=Path, default=Path("data"))
+    parser.add_argument("--out", type=Path, default=Path("runs/selection"), help="folder for the runs")
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--width", type=float, default=0.1)
+    parser.add_argument("--only", nargs="+", help="names of runs")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting")
+    options = parser.parse_args()
+
+    from cacr.config import parse_assignment
+
+    base = {
+        "data": options.data,
+        "data_root": options.data_root,
+        "epochs": options.epochs,
+        "encoder": "small_alexnet",
+        "width": options.width,
+        "views": 2,
+        "batch_size": 64,
+        "lr": 0.1,
+        "measure_every_epochs": 1,
+        **dict(parse_assignment(text) for text in options.set),
+    }
+    table = Table(title=f"kNN accuracy in % of what each rule keeps: {options.data}, width {options.width:g}")
+    for heading in ("run", "last", *RULES, "best"):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
+    lost: dict[str, list[float]] = {}
+    for name, settings in RUNS.items():
+        if options.only is None or name in options.only:
+            rows = measurements(options.out / name.replace(" ", "-"), {**base, **settings})
+            if not rows:
+                continue
+            chosen = {"last": rows[-1]["knn"]}
+            chosen |= {rule: max(rows, key=of)["knn"] for rule, of in RULES.items()}
+            chosen["best"] = max(row["knn"] for row in rows)
+            table.add_row(name, *(f"{100 * value:.1f}" for value in chosen.values()))
+            for rule, value in chosen.items():
+                lost.setdefault(rule, []).append(chosen["best"] - value)
+    table.add_section()
+    for what, of in (("mean loss against the best", lambda x: sum(x) / len(x)), ("largest loss", max)):
+        table.add_row(what, *(f"{100 * of(values):.1f}" for values in lost.values()))
+    Console(width=160).print(table)
+
+
+def measurements(out: Path, settings: dict[str, Any]) -> list[Row]:
+    """What was measured after each epoch; nothing of a run whose loss became infinite in the first."""
+    from cacr import pretrain
+    from cacr.errors import UserError
+    from cacr.training import RunFolder
+
+    run = RunFolder(out)
+    if not run.report.exists():
+        try:
+            pretrain(out=out, resume=True, **settings)
+        except UserError as error:
+            print(f"{out.name}: {error}")
+    return [row for row in run.read_metrics() if row["step"] and "effective_rank" in row]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Which encoder of a run to keep when there are no labels; what the rule rests on is in ``docs/training.md``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cacr.encoders.files import WEIGHTS, read_info
+from cacr.errors import UserError
+from cacr.training import RunFolder
+from cacr.training.run_folder import MEASURED
+
+RULE = "effective rank"
+"""What decides, in words."""
+
+
+def worth(figures: Mapping[str, Any]) -> float:
+    """How good a measurement says that the model is, without labels: its effective rank."""
+    return float(figures["effective_rank"])
+
+
+def is_best(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last measurement is worth more than all before it; that before the first step does not count.
+
+    Args:
+        run: where the best encoder so far is kept.
+        rows: lines of ``metrics.jsonl``, the last one with measures.
+    """
+    if rows[-1]["step"] == 0:
+        return False
+    *earlier, now = (worth(row) for row in rows if "effective_rank" in row and row["step"] > 0)
+    return not (run.best / WEIGHTS).exists() or now > max(earlier, default=float("-inf"))
+
+
+def drop_best_after(run: RunFolder, step: int) -> None:
+    """Forget an encoder that a resumed run has not reached yet: it may never be reached again."""
+    kept = _measured(run.best)
+    if not kept or kept["step"] > step:
+        for suffix in (".json", ".safetensors"):
+            (run.best / WEIGHTS).with_suffix(suffix).unlink(missing_ok=True)
+
+
+def describe_best(run: RunFolder) -> str | None:
+    """Where the best encoder is and how it compares with the last, in a line; None if that is the last one."""
+    best, last = _measured(run.best), _measured(run.path)
+    if not best or not last or best["step"] == last["step"]:
+        return None
+    return (
+        f"largest {RULE}: {worth(best):.1f} after epoch {best['epoch']:g}, in {run.best}; "
+        f"the last one has {worth(last):.1f}"
+    )
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    """What ``encoder.json`` says was measured; empty if it is not there, or says nothing."""
+    try:
+        found = read_info(folder / "encoder.json").training.get("diagnostics")
+    except UserError:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), int | float) for name in MEASURED):
+        return {}
+    return found
