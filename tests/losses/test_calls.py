@@ -13,7 +13,9 @@ from cacr.losses import (
     HardNegativeLoss,
     InfoNCELoss,
     NotFiniteError,
+    Ring,
     TripletLoss,
+    in_batch,
     momentum,
     released_moco_v2,
 )
@@ -150,3 +152,15 @@ def test_agrees_with_lightly():
     library = pytest.importorskip("lightly.loss")
     z = embeddings(2, 20, 8)
     torch.testing.assert_close(InfoNCELoss(0.2)(z), library.NTXentLoss(temperature=0.2)(z[0], z[1]))
+
+
+def test_objectives_that_look_for_single_keys_refuse_keys_that_are_elsewhere():
+    spread = in_batch(Z, ring=Ring(0, (Z.shape[1], 3)))
+    for loss in (TripletLoss(mining="hard"), InfoNCELoss(false_negatives="eliminate")):
+        with pytest.raises(ValueError, match="in one place"):
+            loss(spread)
+    for backend in ("dense", "attention"):
+        loss = CACRLoss()
+        loss.backend = backend
+        with pytest.raises(ValueError, match="spread over a ring"):
+            loss(spread)

@@ -44,7 +44,8 @@ def _cases() -> Iterator[tuple[str, Compute]]:
                         _of_framework(exchange, framework, objective, UNEVEN),
                     )
             for images, options in (
-                (EVEN, {"local": 1, "negatives": "all"}),
+                (UNEVEN, {"local": 1, "negatives": "all"}),
+                (EVEN, {}),
                 (FEWEST, {}),
                 (UNEVEN, {"norm": True}),
                 (UNEVEN, {"chunk": 2, "data_parallel": True}),

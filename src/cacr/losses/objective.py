@@ -48,6 +48,10 @@ class Objective(nn.Module, ABC):
     def parts(self, z: Tensor | Pairs, other: Tensor | None = None) -> dict[str, Tensor]:
         """The loss and the scalars that it is made of, by name; ``loss`` is among them."""
         if isinstance(z, Pairs):
+            if z.ring is not None and not self.spreads:
+                raise ValueError(
+                    "this objective needs the embeddings of all processes in one place: gather them"
+                )
             parts = self.of(z)
         elif other is None:
             parts = self.of_views(z)

@@ -76,7 +76,7 @@ class Pairs:
         number = x.numel() if present is None else present.sum()
         if self.ring is None:
             return total / number
-        return self.ring.sum(total) / (number * (self.ring.total / self.ring.images))
+        return self.ring.sum(total) / number * (self.ring.images / self.ring.total)
 
     def log_mean_exp(self, x: Tensor) -> Tensor:
         """The log of a mean, ln mean_i exp(x_i), over the images of each group, (G,); x is (G, M)."""
