@@ -65,7 +65,7 @@ def _trial(
     if framework == "untrained":
         any_run = options.out / f"{options.frameworks[0]}-{options.objectives[0]}-seed{seed}"
         return _knn(options, BASELINES["untrained"](load_encoder(any_run).info, seed)), facts
-    pretrain(
+    outcome = pretrain(
         data=options.data,
         data_root=options.data_root,
         out=trained,
@@ -81,6 +81,8 @@ def _trial(
         measure_every_epochs=0,
         seed=seed,
     )
+    if outcome.status == "interrupted":
+        raise SystemExit(130)
     encoder = load_encoder(trained)
     facts = {name: encoder.info.training[name] for name in ("steps", "images", "objective_options")}
     facts["views"] = options.steps * options.batch_size * options.views

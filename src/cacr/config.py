@@ -32,6 +32,10 @@ class PretrainSettings(Settings):
     """Settings of ``cacr pretrain``."""
 
     data: str = Field(description="folder of images, or the name of a data set: cifar10, stl10, digits, ...")
+    recipe: str | None = Field(
+        None,
+        description="settings of an experiment of the paper (see `cacr list`); others given beside it win",
+    )
     data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
     download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
     imbalance: str = Field("none", description="none, linear, exponential or longtail:RATIO")
@@ -91,8 +95,8 @@ class PretrainSettings(Settings):
     max_steps: int | None = Field(
         None, ge=1, description="end after so many optimiser steps, schedule included"
     )
-    optimizer: Literal["auto", "sgd", "lars", "adamw"] = Field(
-        "auto", description="sgd, lars or adamw; auto: adamw for transformers, else sgd"
+    optimizer: Literal["auto", "sgd", "lars", "adam", "adamw"] = Field(
+        "auto", description="sgd, lars, adam or adamw; auto: adamw for transformers, else sgd"
     )
     lr: Annotated[float, Field(gt=0)] | Auto = Field(
         "auto", description="peak learning rate; auto: base_lr x images in a step / 256"
@@ -100,7 +104,7 @@ class PretrainSettings(Settings):
     base_lr: float | None = Field(
         None, gt=0, description="learning rate for 256 images in a step; none: as usual for the optimiser"
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and LARS, and the first beta of AdamW")
+    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and LARS, and the first beta of Adam")
     weight_decay: Annotated[float, Field(ge=0)] | Auto = Field(
         "auto", description="of the optimiser; auto: that of its paper"
     )

@@ -14,6 +14,7 @@ from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
 from cacr.registry import Registry
 from cacr.reporting.figures import FIGURES
+from cacr.training import RECIPES
 from cacr.training.check import objective_option_names
 from cacr.views import PRESETS
 
@@ -22,7 +23,8 @@ def listing() -> list[Table]:
     """One table for each kind of thing."""
     return [
         _objectives(),
-        _table("frameworks (--framework)", FRAMEWORKS),
+        _frameworks(),
+        _table("recipes (--recipe)", RECIPES),
         _table("encoders (--encoder), and every name of timm", ENCODERS),
         _table("sources (DATA), and every folder of images", SOURCES),
         _presets(),
@@ -56,6 +58,13 @@ def _objectives() -> Table:
     table = _empty("objectives (--objective), with their settings (--set)", "name", "what it is", "settings")
     for name, summary in OBJECTIVES.summaries().items():
         table.add_row(name, summary, " ".join(objective_option_names(name)))
+    return table
+
+
+def _frameworks() -> Table:
+    table = _empty("frameworks (--framework), with their settings (--set)", "name", "what it is", "settings")
+    for name, summary in FRAMEWORKS.summaries().items():
+        table.add_row(name, summary, " ".join(FRAMEWORKS[name].option_names()))
     return table
 
 

@@ -9,6 +9,7 @@ import typer
 
 from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
 from cacr.config import read_settings_file
+from cacr.errors import UserError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -30,10 +31,13 @@ def demo(
 
 
 def pretrain(
-    out: Annotated[Path, typer.Option(help="Run folder: absent or empty, or with --resume the run.")],
     data: Annotated[
         str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder: absent or empty, or with --resume the run.")
+    ] = None,
+    recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
     width: Annotated[str | None, pretrain_setting("width")] = None,
     init: Annotated[str | None, pretrain_setting("init")] = None,
@@ -56,6 +60,9 @@ def pretrain(
     assignments: SetOption = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags win over it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print settings, sizes, memory and steps; train nothing.")
+    ] = False,
 ) -> None:
     """Pretrain an encoder on images without labels, measured on held-out images and judged while it trains.
 
@@ -64,11 +71,20 @@ def pretrain(
     cacr pretrain cifar10 --data-root ~/data --out runs/c10 --views 5 --epochs 200 --set t_neg=0.9
 
     cacr pretrain --out runs/c10 --resume
+
+    cacr pretrain --recipe imagenet-moco-v2-cacr-k4 --devices 8 --dry-run
     """
     flags = dict(locals())
-    for name in ("out", "assignments", "config", "resume"):
+    for name in ("out", "assignments", "config", "resume", "dry_run"):
         del flags[name]
     values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
+    if dry_run:
+        from cacr.training import dry_run as describe_run
+
+        show("\n".join(describe_run(values)))
+        return
+    if out is None:
+        raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
     from cacr.api import pretrain_with
     from cacr.diagnostics.selection import describe_best
     from cacr.training import RunFolder

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from cacr.losses.checks import check_positive
+from cacr.losses.full_precision import full_precision
 from cacr.losses.objective import OBJECTIVES, Objective
 from cacr.losses.pairs import Pairs
 
@@ -38,7 +39,7 @@ class BarlowTwinsLoss(Objective):
         z = z.to(torch.promote_types(z.dtype, torch.float32))
         z = (z - z.mean(1, keepdim=True)) * (z.var(1, correction=0, keepdim=True) + self.eps).rsqrt()
         views = list(combinations(range(len(z)), 2))
-        with torch.autocast(z.device.type, enabled=False):
+        with full_precision(z.device):
             correlation = z[[v for v, _ in views]].mT @ z[[w for _, w in views]] / z.shape[1]
         diagonal = correlation.diagonal(dim1=-2, dim2=-1)
         invariance = (1 - diagonal).square().sum(-1).mean()

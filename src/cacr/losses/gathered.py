@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from cacr.losses.chunked import rows_per_block, slices
+from cacr.losses.full_precision import full_precision
 
 
 class GatheredCosines(torch.autograd.Function):
@@ -17,7 +18,7 @@ class GatheredCosines(torch.autograd.Function):
     @staticmethod
     def forward(queries: Tensor, keys: Tensor, index: Tensor) -> Tensor:
         """The cosines (rows, n)."""
-        with torch.autocast(queries.device.type, enabled=False):
+        with full_precision(queries.device):
             found = [torch.bmm(keys[index[r]], queries[r, :, None])[..., 0] for r in _rows(queries, index)]
         return torch.cat(found)
 
@@ -34,7 +35,7 @@ class GatheredCosines(torch.autograd.Function):
         grad_queries = []
         grad_keys = torch.zeros_like(keys)
         for r in _rows(queries, index):
-            with torch.autocast(queries.device.type, enabled=False):
+            with full_precision(queries.device):
                 grad_queries.append(torch.bmm(grad[r, None], keys[index[r]])[:, 0])
             pushed = grad[r, :, None] * queries[r, None]
             grad_keys.index_add_(0, index[r].flatten(), pushed.flatten(0, 1))

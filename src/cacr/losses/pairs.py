@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cacr.losses.checks import check_choice
+from cacr.losses.full_precision import full_precision
 from cacr.losses.gathered import GatheredCosines
 from cacr.losses.masks import Mask
 from cacr.losses.reductions import Keys
@@ -276,7 +277,7 @@ def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> tuple[list
     partners = [[w for u, w in links if u == v] for v in views]
     most = max(map(len, partners))
     # One small product for each image gives all view pairs; autocast would round costs near zero.
-    with torch.autocast(q.device.type, enabled=False):
+    with full_precision(q.device):
         cosines = torch.bmm(q.transpose(0, 1), k.permute(1, 2, 0)).flatten(1)
     place = [
         v * len(k) + w for v, ws in zip(views, partners, strict=True) for w in (ws + ws[:1] * most)[:most]

@@ -24,6 +24,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from cacr.losses.checks import check_choice
 from cacr.losses.chunked import Chunked
+from cacr.losses.full_precision import full_precision, product_dtype
 from cacr.losses.masks import Mask
 from cacr.losses.ring import Circulated, Ring
 
@@ -192,12 +193,11 @@ def _reduce_set(
 ) -> list[Reduced]:
     """Both reductions over one set of keys; the similarities are computed once for all scales."""
     shape = queries.shape[:-1]
-    device = queries.device.type
-    product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else queries.dtype
+    product = product_dtype(queries)
     if part.ring is not None:
         _check_ring(backend)
         rows = queries.flatten(0, 1)[None] if part.views is None else queries
-        with torch.autocast(device, enabled=False):
+        with full_precision(queries.device):
             lses, means = Circulated.apply(
                 rows, part.vectors, part.ring, part.views, scales, weight_grad, product
             )
@@ -209,7 +209,7 @@ def _reduce_set(
             return [_dense(s, scale, hidden, weight_grad, shape) for scale in scales]
         # torch.compile refuses one tensor as two arguments; a view of it is another tensor.
         keys = keys.view_as(keys)
-        with torch.autocast(device, enabled=False):
+        with full_precision(queries.device):
             lses, means = Chunked.apply(queries, keys, mask, scales, weight_grad, product)
     return [_computed(lses[n].reshape(shape), means[n].reshape(shape)) for n in range(len(scales))]
 

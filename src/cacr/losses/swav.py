@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from cacr.losses.checks import check_positive
+from cacr.losses.full_precision import full_precision
 from cacr.losses.objective import OBJECTIVES, Objective
 from cacr.losses.pairs import Pairs, unit
 
@@ -59,7 +60,7 @@ class SwAVLoss(Objective):
         if z.dim() != 3 or z.shape[0] < 2 or z.shape[2] != self.prototypes.shape[1]:
             expected = f"(views >= 2, images, {self.prototypes.shape[1]})"
             raise ValueError(f"z must have shape {expected}, not {tuple(z.shape)}")
-        with torch.autocast(z.device.type, enabled=False):
+        with full_precision(z.device):
             scores = unit(z) @ unit(self.prototypes).T
             targets = sinkhorn(scores[: self.assigning], self.epsilon, self.iterations)
             predicted = torch.log_softmax(scores / self.temperature, -1)

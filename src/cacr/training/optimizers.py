@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from torch import nn
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from cacr.config import PretrainSettings
 from cacr.training.lars import LARS
@@ -30,9 +30,10 @@ class Usual:
 USUAL = {
     "sgd": Usual(base_lr=0.12, weight_decay=1e-4, states=1),
     "lars": Usual(base_lr=0.3, weight_decay=1.5e-6, states=1),
+    "adam": Usual(base_lr=1e-3, weight_decay=1e-6, states=2),
     "adamw": Usual(base_lr=1.5e-4, weight_decay=0.1, states=2),
 }
-"""SGD as in the paper's small-scale experiments, LARS and AdamW as in MoCo v3."""
+"""SGD as in the paper's small-scale experiments, Adam as in its ResNet-50 ones, LARS and AdamW as in MoCo v3."""
 
 
 def build_optimizer(settings: PretrainSettings, module: nn.Module) -> Optimizer:
@@ -43,6 +44,8 @@ def build_optimizer(settings: PretrainSettings, module: nn.Module) -> Optimizer:
     match settings.optimizer:
         case "lars":
             return LARS(parameters, lr=lr, momentum=momentum, weight_decay=decay)
+        case "adam":
+            return Adam(parameters, lr=lr, betas=(momentum, 0.999), weight_decay=decay, fused=True)
         case "adamw":
             return AdamW(parameters, lr=lr, betas=(momentum, 0.999), weight_decay=decay, fused=True)
         case _:

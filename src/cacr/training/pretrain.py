@@ -40,10 +40,11 @@ from cacr.training.memory import kept_memory
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer
 from cacr.training.optimizers import build_optimizer
+from cacr.training.recipes import with_recipe
 from cacr.training.resolve import describe, resolve, run_length
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
-from cacr.views import PRESETS, Views
+from cacr.views import PRESETS, Preset, Views
 from cacr.views.presets import shorter_side
 
 Status = Literal["finished", "interrupted", "stopped", "already finished"]
@@ -88,7 +89,7 @@ def pretrain(
         settings = _settings_of_resumed(run, values)
     else:
         run.require_new()
-        settings = _with_absolute_path(check_settings(values))
+        settings = _with_absolute_path(check_settings(with_recipe(values)))
     # Wrong data, and settings that do not fit it, are found here, once, before any process or folder exists.
     described = describe(open_data(settings))
     resolve(settings, described, world_size=processes(settings), device=torch.device("cpu"))
@@ -217,6 +218,19 @@ def _prepare_data(settings: PretrainSettings, run: RunFolder, resuming: bool) ->
     return _Data(hold_out(source, settings, run, resuming=resuming), prepared.problems, kept)
 
 
+def preset_of(settings: PretrainSettings) -> Preset:
+    """The view preset, at the size and with the options that resolved settings ask for."""
+    assert isinstance(settings.image_size, int)
+    return PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
+
+
+def make_views_of(settings: PretrainSettings, device: torch.device | None = None) -> Views:
+    """What makes the views of resolved settings."""
+    assert isinstance(settings.views, int)
+    preset = preset_of(settings)
+    return Views(preset.for_views(settings.views), preset.mean, preset.std, device=device)
+
+
 def _build(
     fabric: Fabric, settings: PretrainSettings, run: RunFolder, source: Source, init: str | None
 ) -> Training:
@@ -225,8 +239,7 @@ def _build(
     assert isinstance(settings.image_size, int) and isinstance(settings.epochs, int)
     assert isinstance(settings.lr, float) and isinstance(settings.warmup_epochs, float)
     assert isinstance(settings.workers, int)
-    preset = PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
-    views = Views(preset.for_views(settings.views), preset.mean, preset.std, device=fabric.device)
+    preset, views = preset_of(settings), make_views_of(settings, fabric.device)
     loader = Loader(
         source,
         batch_size=settings.batch_size,

@@ -1,0 +1,230 @@
+"""The paper's experiments as complete settings, by name: ``cacr pretrain --recipe NAME``.
+
+What the paper leaves open is chosen as ``docs/frameworks.md`` says. A recipe is a starting point: settings that
+are given beside it win.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cacr.registry import Registry
+from cacr.training.resolve import Described
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A complete training.
+
+    Attributes:
+        name: as the command line knows it.
+        summary: one line for listings.
+        data: what it is trained on, as far as is known without the data.
+        settings: names and values of :class:`cacr.config.PretrainSettings`; ``data`` is among them where the name
+            of a data set is enough.
+    """
+
+    name: str
+    summary: str
+    data: Described
+    settings: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        # listings take the first line of a registered thing's documentation
+        object.__setattr__(self, "__doc__", self.summary)
+
+
+RECIPES: Registry[Recipe] = Registry("recipe")
+
+
+def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with those of their recipe, if they name one, below them.
+
+    The options of the recipe's framework, objective and preset fall away with the thing they belong to.
+    """
+    if not values.get("recipe"):
+        return dict(values)
+    settings = dict(RECIPES[str(values["recipe"])].settings)
+    owners = {"framework": "framework_options", "objective": "objective_options", "preset": "view_options"}
+    for owner, options in owners.items():
+        if values.get(owner, settings.get(owner)) != settings.get(owner):
+            settings.pop(options, None)
+    return settings | dict(values)
+
+
+_MOCO_V2: dict[str, Any] = {
+    "framework": "queue",
+    "encoder": "resnet50",
+    "head": "moco_v2",
+    "dim": 128,
+    "preset": "moco-v2",
+    "image_size": 224,
+    "optimizer": "sgd",
+    "base_lr": 0.03,
+    "weight_decay": 1e-4,
+    "schedule": "cosine_epochs",
+    "warmup_epochs": 0.0,
+}
+_MOCO_V3: dict[str, Any] = {
+    "framework": "momentum",
+    "dim": 256,
+    "hidden": 4096,
+    "image_size": 224,
+    "batch_size": 4096,
+    "schedule": "cosine_after_warmup",
+    "sync_batch_norm": True,
+}
+_SMALL: dict[str, Any] = {
+    "framework": "in_batch",
+    "encoder": "small_alexnet",
+    "width": 1.0,
+    "optimizer": "sgd",
+    "base_lr": 0.12,
+    "weight_decay": 1e-4,
+    "schedule": "multistep",
+    "milestones": (0.775, 0.85, 0.925),
+    "warmup_epochs": 0.0,
+    "epochs": 200,
+}
+_HCL: dict[str, Any] = {
+    "framework": "in_batch",
+    "encoder": "resnet50",
+    "head": "mlp",
+    "hidden": 512,
+    "preset": "hcl",
+    "image_size": 32,
+    "optimizer": "adam",
+    "lr": 1e-3,
+    "weight_decay": 1e-6,
+    "schedule": "constant",
+    "warmup_epochs": 0.0,
+    "batch_size": 256,
+    "epochs": 400,
+}
+_ONE: dict[str, Any] = {"views": 2}
+_FOUR: dict[str, Any] = {"views": 5}
+
+
+def _add(name: str, summary: str, data: Described, *parts: Mapping[str, Any], **more: Any) -> None:
+    settings: dict[str, Any] = {}
+    for part in (*parts, more):
+        settings |= part
+    RECIPES.register(name)(Recipe(name, summary, data, settings))
+
+
+def _cacr(t_neg: float, **more: Any) -> dict[str, Any]:
+    return {"objective": "cacr", "objective_options": {"t_pos": 1.0, "t_neg": t_neg, **more}}
+
+
+def _queue(**more: Any) -> dict[str, Any]:
+    return {"framework_options": {"queue_size": 65_536, "ema": 0.999, **more}}
+
+
+def _objective(name: str, **options: Any) -> dict[str, Any]:
+    return {"objective": name, "objective_options": options}
+
+
+def _small_scale(data: str, images: int, side: int, size: int, t_one: float, t_four: float) -> None:
+    """The paper's small-scale experiments on one data set, and those with ResNet-50."""
+    described = Described(data, images, side, in_memory=True)
+    preset = {"stl10": "stl", "cifar10": "cifar"}.get(data, data)
+    small = _SMALL | {"data": data, "preset": preset, "image_size": size}
+    hcl = _HCL | {"data": data}
+    one, four = {**_ONE, "batch_size": 768}, {**_FOUR, "batch_size": 128}
+    upper = {"negatives": "cross_upper"}
+    _add(f"{data}-cacr-k1", "small scale: CACR, one positive", described, small, one, _cacr(t_one, **upper))
+    _add(
+        f"{data}-cacr-k4", "small scale: CACR, four positives", described, small, four, _cacr(t_four, **upper)
+    )
+    baselines = {
+        "cl": ("InfoNCE (CL)", one, _objective("info_nce", temperature=0.19, negatives="all")),
+        "au": ("alignment and uniformity (AU-CL)", one, _objective("align_uniform", t=2.0)),
+        "hn": ("hard negatives (HN-CL)", one, _objective("hard_negative", temperature=0.5)),
+        "cmc": ("CMC, four positives", four, _objective("cmc", temperature=0.19)),
+    }
+    for name, (summary, views, objective) in baselines.items():
+        _add(f"{data}-{name}", f"small scale: {summary}", described, small, views, objective)
+    for name, summary, *parts in (
+        ("cacr-k1", "CACR, one positive", _ONE, _cacr(t_one, **upper)),
+        ("cacr-k4", "CACR, four positives", _FOUR, _cacr(t_four, **upper)),
+        ("cl", "InfoNCE (CL)", _ONE, _objective("info_nce", temperature=0.5, negatives="all")),
+        ("hn", "hard negatives (HN-CL)", _ONE, _objective("hard_negative", temperature=0.5)),
+    ):
+        _add(f"{data}-resnet50-{name}", f"ResNet-50, 32 px: {summary}", described, hcl, *parts)
+
+
+def _moco_v2(data: str, images: int, batch: int, epochs: int) -> None:
+    """The paper's MoCo v2 experiments on one data set."""
+    described = Described(data, images, 400, in_memory=False)
+    base = _MOCO_V2 | {"batch_size": batch, "epochs": epochs}
+    one_way = _queue(symmetric=False, in_batch="off")
+    both_ways, gathered, local = (_queue(in_batch=kind) for kind in ("off", "gathered", "local"))
+    info_nce = _objective("info_nce", temperature=0.2)
+    cacr = _cacr(2.0, pos_grad=False)
+    released = _cacr(2.0, pos_grad=False, queue_grad=False)
+    for name, summary, *parts in (
+        ("cacr-k1", "CACR, one positive", _ONE, gathered, cacr),
+        ("cacr-k4", "CACR, four positives", _FOUR, gathered, cacr),
+        ("cacr-k4-released", "CACR as released: queue weights held, negatives local", _FOUR, local, released),
+        ("one-way", "MoCo v2 itself", _ONE, one_way, info_nce),
+        ("symmetric", "MoCo v2, both directions", _ONE, both_ways, info_nce),
+        ("au", "alignment and uniformity", _ONE, gathered, _objective("align_uniform", t=3.0, align=3.0)),
+        ("hn", "hard negatives", _ONE, both_ways, _objective("hard_negative", temperature=0.5)),
+        ("cmc", "CMC, four positives", _FOUR, both_ways, _objective("cmc", temperature=0.07)),
+    ):
+        _add(f"{data}-moco-v2-{name}", f"MoCo v2, ResNet-50: {summary}", described, base, *parts)
+
+
+def _moco_v3() -> None:
+    """The paper's MoCo v3 experiments."""
+    described = Described("imagenet", 1_281_167, 400, in_memory=False)
+    resnet = _MOCO_V3 | {
+        "encoder": "resnet50",
+        "head": "moco_v3",
+        "optimizer": "lars",
+        "base_lr": 0.3,
+        "weight_decay": 1.5e-6,
+        "epochs": 1000,
+        "warmup_epochs": 10.0,
+        "framework_options": {"ema": 0.996},
+    }
+    vit = _MOCO_V3 | {
+        "encoder": "vit_base_patch16_224",
+        "head": "moco_v3_vit",
+        "optimizer": "adamw",
+        "base_lr": 1.5e-4,
+        "weight_decay": 0.1,
+        "epochs": 300,
+        "warmup_epochs": 40.0,
+        "framework_options": {"ema": 0.99},
+    }
+    pair: dict[str, Any] = {"preset": "byol", **_ONE}
+    crops: dict[str, Any] = {"view_options": {"scale": (0.2, 1.0)}}
+    multicrop: dict[str, Any] = {"preset": "multicrop-cacr", "views": 10}
+    cacr = _cacr(2.0, pos_grad=False, negatives="cross")
+    encoders: tuple[tuple[str, str, dict[str, Any], dict[str, Any], float], ...] = (
+        ("resnet50", "ResNet-50", resnet, crops, 1.0),
+        ("vit-b16", "ViT-B/16", vit, {}, 0.2),
+    )
+    for name, title, base, more, temperature in encoders:
+        own = _objective("info_nce", temperature=temperature, negatives="cross")
+        released = _objective("released_moco_v3", temperature=temperature)
+        for kind, summary, *parts in (
+            ("cacr", "CACR, one positive", pair, more, cacr),
+            ("cacr-k4", "CACR, four positives", {**pair, **_FOUR}, more, cacr),
+            ("cacr-multicrop", "CACR, two global and eight local crops", multicrop, cacr),
+            ("released", "the authors' released loss", pair, more, released),
+            ("released-multicrop", "the authors' released loss, local crops", multicrop, released),
+            ("infonce", "MoCo v3 itself", pair, more, own),
+        ):
+            _add(f"imagenet-moco-v3-{name}-{kind}", f"MoCo v3, {title}: {summary}", described, base, *parts)
+
+
+_small_scale("cifar10", images=50_000, side=32, size=32, t_one=2.0, t_four=0.9)
+_small_scale("cifar100", images=50_000, side=32, size=32, t_one=3.0, t_four=2.0)
+_small_scale("stl10", images=105_000, side=96, size=64, t_one=3.0, t_four=2.0)
+_moco_v2("imagenet100", images=126_689, batch=128, epochs=200)
+_moco_v2("imagenet", images=1_281_167, batch=256, epochs=200)
+_moco_v2("webvision", images=2_446_037, batch=256, epochs=100)
+_moco_v2("imagenet22k", images=14_197_122, batch=256, epochs=20)
+_moco_v3()

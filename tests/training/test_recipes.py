@@ -1,0 +1,102 @@
+"""Recipes: complete, and what a dry run says of them."""
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from cacr.cli import app
+from cacr.errors import UserError
+from cacr.training import RECIPES, dry_run
+from cacr.training.check import check_settings
+from cacr.training.recipes import with_recipe
+from cacr.training.resolve import resolve
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "vit" not in name])
+def test_every_recipe_resolves_and_leaves_nothing_to_a_rule(name: str) -> None:
+    recipe = RECIPES[name]
+    asked = check_settings({"data": recipe.data.name, **with_recipe({"recipe": name})})
+    settings = resolve(asked, recipe.data, world_size=8, device=torch.device("cpu"))
+    assert (settings.recipe, settings.objective_options) == (name, asked.objective_options)
+    for setting in ("encoder", "preset", "views", "batch_size", "epochs", "schedule", "weight_decay"):
+        assert getattr(asked, setting) == getattr(settings, setting) != "auto", setting
+
+
+@pytest.mark.parametrize(
+    ("name", "lr", "batch", "views", "epochs"),
+    [
+        ("cifar10-cacr-k1", 0.36, 768, 2, 200),
+        ("cifar100-cacr-k4", 0.06, 128, 5, 200),
+        ("stl10-resnet50-cl", 1e-3, 256, 2, 400),
+        ("imagenet-moco-v2-cacr-k4", 0.03, 256, 5, 200),
+        ("imagenet100-moco-v2-one-way", 0.015, 128, 2, 200),
+        ("webvision-moco-v2-cacr-k1", 0.03, 256, 2, 100),
+        ("imagenet22k-moco-v2-cacr-k1", 0.03, 256, 2, 20),
+        ("imagenet-moco-v3-resnet50-cacr", 4.8, 4096, 2, 1000),
+        ("imagenet-moco-v3-vit-b16-cacr", 2.4e-3, 4096, 2, 300),
+    ],
+)
+def test_recipes_have_the_numbers_of_the_paper(
+    name: str, lr: float, batch: int, views: int, epochs: int
+) -> None:
+    data = RECIPES[name].data
+    asked = check_settings({"data": data.name, **with_recipe({"recipe": name})})
+    settings = resolve(asked, data, world_size=8, device=torch.device("cpu"))
+    assert settings.lr == pytest.approx(lr)
+    assert (settings.batch_size, settings.views, settings.epochs) == (batch, views, epochs)
+
+
+def test_what_is_given_wins_and_options_go_with_their_owner() -> None:
+    given = {"recipe": "cifar10-cacr-k4", "t_neg": 3.0, "epochs": 7}
+    settings = check_settings(with_recipe(given))
+    assert settings.objective_options == {"t_pos": 1.0, "t_neg": 3.0, "negatives": "cross_upper"}
+    assert (settings.epochs, settings.batch_size) == (7, 128)
+    other = check_settings(with_recipe({"recipe": "cifar10-cacr-k4", "objective": "info_nce"}))
+    assert (other.objective, other.objective_options, other.views) == ("info_nce", {}, 5)
+
+
+def test_an_unknown_recipe_names_the_nearest() -> None:
+    with pytest.raises(UserError, match="no recipe 'cifar10-cacr-k3'; did you mean cifar10-cacr-k"):
+        dry_run({"recipe": "cifar10-cacr-k3"})
+
+
+def _row(output: str, name: str) -> str:
+    return next(line for line in output.splitlines() if line.startswith(name))[12:]
+
+
+def test_a_dry_run_needs_neither_data_nor_a_folder() -> None:
+    command = ["pretrain", "--recipe", "imagenet-moco-v2-cacr-k1", "--dry-run", "--devices", "8"]
+    result = CliRunner(env={"COLUMNS": "250"}).invoke(app, command)
+    assert result.exit_code == 0, result.output
+    # ResNet-50 without classifier, and a head of 2048 x 2048 and 2048 x 128 with biases
+    count = 23_508_032 + 2048 * 2048 + 2048 + 2048 * 128 + 128
+    assert _row(result.output, "parameters").startswith(f"{count:,} trained, {count:,} held")
+    assert _row(result.output, "negatives").startswith("65,791 for each query: the queue, and")
+    assert _row(result.output, "queue ") == "0.034 GB for 65,536 keys"
+    assert _row(result.output, "processes") == "8, 32 of 256 images in each"
+    assert _row(result.output, "steps") == "5,005 an epoch, 1,001,000 in all; 512,512,000 views"
+    assert _row(result.output, "lr") == "0.03 (= 0.03 x 256 / 256)"
+    assert "'t_neg': 2.0" in result.output
+    assert "  schedule: cosine_epochs" in result.output
+
+
+def test_a_dry_run_measures_what_the_backward_pass_keeps() -> None:
+    """The paper's encoder; the loss of 128 images and 5 views keeps a few megabytes."""
+    lines = "\n".join(dry_run({"recipe": "cifar10-cacr-k4"}))
+    assert _row(lines, "parameters").startswith("27,221,088 ")
+    assert 0.001 < float(_row(lines, "loss").split()[0]) < 0.01
+    more = "\n".join(dry_run({"recipe": "cifar10-cacr-k4", "batch_size": 256}))
+    both = [float(_row(text, "activations").split()[0]) for text in (lines, more)]
+    assert both[1] / both[0] == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in RECIPES if "vit" in name])
+def test_every_transformer_recipe_has_a_dry_run(name: str) -> None:
+    lines = dry_run({"recipe": name, "devices": 64})
+    assert "  positions: fixed" in lines and "  patches: frozen" in lines
+
+
+def test_without_a_dry_run_a_folder_is_needed() -> None:
+    result = CliRunner().invoke(app, ["pretrain", "--recipe", "cifar10-cl"])
+    assert isinstance(result.exception, UserError) and "--out is missing" in str(result.exception)
