@@ -1,7 +1,11 @@
 """The images of the page: names, sample, pictures and lists, against what is in the folder."""
 
 import base64
+import gzip
 import io
+import json
+import re
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,21 @@ def _array(text: str, kind: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), kind)
 
 
+def _cells(gallery: dict[str, Any]) -> np.ndarray:
+    """The median colour of each thumbnail."""
+    sheet = gallery["thumbnails"]
+    with Image.open(io.BytesIO(base64.b64decode(sheet["source"].split(",")[1]))) as page:
+        pixels = np.asarray(page)
+    side, rows, columns = sheet["side"], sheet["rows"], sheet["columns"]
+    cells = pixels.reshape(rows, side, columns, side, 3).swapaxes(1, 2).reshape(rows * columns, -1, 3)
+    return np.median(cells, axis=1)[: len(_array(gallery["sample"], "<u2"))]
+
+
+def _names(gallery: dict[str, Any]) -> list[str]:
+    names: list[str] = json.loads(gzip.decompress(base64.b64decode(gallery["names"])))
+    return names
+
+
 def test_the_copy_is_the_near_duplicate(gallery: dict[str, Any], coloured_run: Path) -> None:
     names = open_shown(load_model(coloured_run).settings, None).names()[1]
     listed = gallery["maps"][0]["lists"]
@@ -55,19 +74,15 @@ def test_lists_follow_their_definitions(gallery: dict[str, Any], coloured_run: P
 
 
 def test_thumbnails_are_the_images(gallery: dict[str, Any], coloured: Path) -> None:
-    sheet = gallery["thumbnails"]
-    with Image.open(io.BytesIO(base64.b64decode(sheet["source"].split(",")[1]))) as page:
-        pixels = np.asarray(page)
-    side, columns = sheet["side"], sheet["columns"]
-    assert page.size == (columns * side, sheet["rows"] * side) and side % 16 == 0
     files = sorted(path for path in coloured.rglob("*.png"))
-    assert _array(gallery["sample"], "<u2").tolist() == list(range(49))
+    cells = _cells(gallery)
+    assert (
+        _array(gallery["sample"], "<u2").tolist() == list(range(49))
+        and gallery["thumbnails"]["side"] % 16 == 0
+    )
     for cell in (0, 7, 20, 40):
-        row, column = divmod(cell, columns)
-        found = pixels[row * side : (row + 1) * side, column * side : (column + 1) * side]
         label = CLASSES.index(files[cell].parent.name)
-        expected = colour_of(label, int(files[cell].name[:2]))
-        assert np.abs(np.median(found.reshape(-1, 3), axis=0) - expected).max() < 10
+        assert np.abs(cells[cell] - colour_of(label, int(files[cell].name[:2]))).max() < 10
 
 
 def test_large_sets_are_sampled_and_the_lists_have_pictures(
@@ -80,6 +95,36 @@ def test_large_sets_are_sampled_and_the_lists_have_pictures(
     assert len(sample) == len(set(sample)) == 45 and sample == sorted(sample)
     listed = {i for pairs in gallery["maps"][0]["lists"].values() for a, b, _ in pairs for i in (a, b)}
     assert listed <= set(sample) and {str(i) for i in listed} == set(gallery["large_of"])
+
+
+def test_names_follow_images_past_one_that_cannot_be_read(trained: Path, tmp_path: Path) -> None:
+    for number in range(12):
+        size = (30 + number, 40)  # of different sizes, so that files stay files
+        Image.new("RGB", size, (20 * number, 100, 100)).save(tmp_path / f"{number:02d}.png")
+    (tmp_path / "05.png").write_bytes(b"\x89PNG")
+    gallery = build_gallery([trained], data=str(tmp_path))
+    assert _names(gallery) == [f"{number:02d}.png" for number in range(12) if number != 5]
+    assert gallery["folder"] == str(tmp_path) and gallery["labels"] is None and gallery["count"] == 11
+    expected = [20 * int(name[:2]) for name in _names(gallery)]
+    assert np.abs(_cells(gallery)[:, 0] - expected).max() < 10
+
+
+def test_images_of_a_stream_are_shown(trained: Path, tmp_path: Path) -> None:
+    pytest.importorskip("webdataset")
+    for shard in range(2):
+        with tarfile.open(tmp_path / f"part-{shard}.tar", "w") as archive:
+            for number in range(shard * 8, shard * 8 + 8):
+                file = io.BytesIO()
+                Image.new("RGB", (40, 40), (15 * number, 90, 90)).save(file, "PNG")
+                member = tarfile.TarInfo(f"{number:03d}.png")
+                member.size = file.tell()
+                file.seek(0)
+                archive.addfile(member, file)
+    gallery = build_gallery([trained], data=f"wds:{tmp_path}/part-{{0..1}}.tar", points=10)
+    assert gallery["count"] == 10 and gallery["total"] == 16
+    found = [re.search(r"part-(\d)\.tar, image (\d+)", name) for name in _names(gallery)]
+    expected = [15 * (8 * int(match[1]) + int(match[2])) for match in found if match]
+    assert len(expected) == 10 and np.abs(_cells(gallery)[:, 0] - expected).max() < 10
 
 
 def test_two_runs_share_the_points(coloured_run: Path, trained: Path) -> None:
