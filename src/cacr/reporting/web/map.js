@@ -1,6 +1,7 @@
 // The map: all runs' maps zoom and move together, and show the same image as chosen.
 
 const REACH = 14; // pixels around the pointer in which a point is found
+const PREFERRED = 5; // and in which one that has a picture comes before nearer ones that have none
 
 /** What the maps share. */
 class MapState {
@@ -63,7 +64,9 @@ class MapView {
     this.state = state;
     this.map = state.gallery.maps[number];
     this.grid = new PointGrid(this.map.places);
-    this.visible = new Uint8Array(this.grid.count).fill(1);
+    this.visible = new Uint8Array(this.grid.count);
+    this.pictured = new Uint8Array(this.grid.count);
+    this.updateVisible();
     const help = "Map of the images. Arrow keys move, plus and minus zoom, 0 shows all, N and P go through the images, Enter chooses, Escape lets go.";
     this.canvas = make("canvas", { tabindex: 0, role: "application", "aria-label": `${name}: ${help}` });
     this.over = make("canvas", { class: "over", "aria-hidden": "true" });
@@ -84,6 +87,7 @@ class MapView {
     const labels = this.state.gallery.labels;
     for (let i = 0; i < this.grid.count; i++) {
       this.visible[i] = !cluster.has(this.map.clusters[i]) && !(labels && label.has(labels[i]));
+      this.pictured[i] = this.visible[i] && this.state.gallery.cells[i] >= 0;
     }
     if (this.state.hovered >= 0 && !this.visible[this.state.hovered]) this.state.hover(-1);
   }
@@ -190,7 +194,8 @@ class MapView {
   imageAt(event) {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = this.toMap(event.clientX - box.left, event.clientY - box.top);
-    return this.grid.nearest(x, y, REACH / this.side, this.visible);
+    const pictured = this.grid.nearest(x, y, PREFERRED / this.side, this.pictured);
+    return pictured >= 0 ? pictured : this.grid.nearest(x, y, REACH / this.side, this.visible);
   }
 
   point(event) {
