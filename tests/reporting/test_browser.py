@@ -244,6 +244,8 @@ def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Pa
         "evidence": ["<i>loss</i> grew"],
         "advice": ["lower lr"],
         "history": past,
+        "step": 2,
+        "epoch": 2.0,
     }
     (run / "verdict.json").write_text(json.dumps(verdict))
     points = [[1, 1.0], [2, 1.1], [3, 1.2]]
