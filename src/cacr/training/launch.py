@@ -45,7 +45,11 @@ def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) 
                 raise UserError(message.read_text()) from None
             if interrupts:
                 raise KeyboardInterrupt from None
-            raise UserError(f"a training process failed: {error}") from error
+            reason = str(error).strip().split("\n")[-1]
+            raise UserError(
+                f"the training process of rank {error.error_index} failed and the others were stopped: {reason}\n"
+                "the run can be continued with --resume from its last checkpoint"
+            ) from error
     return result
 
 
