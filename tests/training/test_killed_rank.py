@@ -1,0 +1,43 @@
+"""One of two processes is killed: the other ends, the message names the rank, and the run goes on from there."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cacr.training.checkpoints import list_checkpoints
+from cacr.training.pretrain import pretrain
+from tests.conftest import TINY
+
+SETTINGS = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+
+
+def _workers(parent: int) -> list[int]:
+    """The training processes that ``parent`` has started, in the order of their ranks."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            started_by = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if started_by == parent and b"spawn_main" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:  # it has just ended
+            continue
+    return sorted(found)
+
+
+def test_killing_one_process_ends_the_other_and_the_run_resumes(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(out), "--devices", "2"]
+    command += ["--framework", "queue", "--epochs", "1000", "--set", "checkpoint_every_steps=1", *SETTINGS]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list_checkpoints(out / "checkpoints"):
+        time.sleep(0.01)
+    workers = _workers(process.pid)
+    assert len(workers) == 2
+    subprocess.run(["kill", "-9", str(workers[1])], check=True)
+    _, errors = process.communicate()
+    assert process.returncode == 2, errors
+    assert "rank 1 failed" in errors and "--resume" in errors
+    step = list_checkpoints(out / "checkpoints")[-1][0]
+    outcome = pretrain({"devices": 1, "max_steps": step + 1}, out, resume=True)
+    assert outcome.status == "finished" and outcome.step == step + 1
