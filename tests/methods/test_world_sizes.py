@@ -203,10 +203,7 @@ def alone() -> dict[str, Found]:
 def test_loss_and_gradients_do_not_depend_on_the_number_of_processes(
     world_size: int, alone: dict[str, Found], tmp_path: Path
 ) -> None:
-    if world_size == 1:
-        _work(0, 1, str(tmp_path))
-    else:
-        mp.spawn(_work, args=(world_size, str(tmp_path)), nprocs=world_size)
+    mp.spawn(_work, args=(world_size, str(tmp_path)), nprocs=world_size)
     for rank in range(world_size):
         together = torch.load(tmp_path / f"results{rank}.pt", weights_only=True)
         assert together.keys() == alone.keys()

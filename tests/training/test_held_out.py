@@ -12,7 +12,7 @@ from cacr.data import ArraySource, open_source
 from cacr.errors import UserError
 from cacr.training.held_out import hold_out
 from cacr.training.pretrain import pretrain
-from cacr.training.resolve import resolve
+from cacr.training.resolve import describe, resolve
 from cacr.training.run_folder import RunFolder
 from tests.conftest import TINY, save_images
 
@@ -81,7 +81,12 @@ def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same(tmp_path: 
     first = hold_out(_images(4000), _settings(), RunFolder(tmp_path), resuming=False)
     device = torch.device("cpu")
     resolved = resolve(
-        _settings(), first.training, world_size=1, device=device, held_out=len(first.taken), measured=200
+        _settings(),
+        describe(first.training),
+        world_size=1,
+        device=device,
+        held_out=len(first.taken),
+        measured=200,
     )
     again = hold_out(_images(4000), resolved, RunFolder(tmp_path), resuming=False)
     assert again.taken == first.taken and again.indices == first.indices
@@ -92,7 +97,11 @@ def test_diagnostics_are_as_rare_as_they_are_costly(
     trained: int, measured: int, views: int, every: int
 ) -> None:
     settings = resolve(
-        _settings(views=views), _images(trained), world_size=1, device=torch.device("cpu"), measured=measured
+        _settings(views=views),
+        describe(_images(trained)),
+        world_size=1,
+        device=torch.device("cpu"),
+        measured=measured,
     )
     assert settings.measure_every_epochs == every
     assert 0.5 * measured * 6 / (trained * views * every) <= 0.03
