@@ -128,12 +128,15 @@ def test_clicking_shows_the_right_neighbours_and_pushes(
         cosine = {j: float(x[image] @ x[j]) for j in others}
         nearest = sorted(others, key=lambda j: -cosine[j])[:8]
         near = page.locator(".chosen .near button")
-        assert [int(b.get_attribute("data-image") or -1) for b in near.all()] == nearest
+        # images that are equally near but for rounding may come in either order
+        seen = [cosine[int(b.get_attribute("data-image") or -1)] for b in near.all()]
+        assert seen == pytest.approx([cosine[j] for j in nearest], abs=1e-5)
         assert near.first.inner_text().split()[-1] == f"{cosine[nearest[0]]:.2f}"
         kernel = {j: np.exp(-model.t_neg * np.sum((z[image] - z[j]) ** 2)) for j in others}
         hardest = sorted(others, key=lambda j: -kernel[j])[:6]
         away = page.locator(".chosen .away button")
-        assert [int(b.get_attribute("data-image") or -1) for b in away.all()] == hardest
+        seen = [kernel[int(b.get_attribute("data-image") or -1)] for b in away.all()]
+        assert seen == pytest.approx([kernel[j] for j in hardest], rel=1e-4)
         weight = len(others) * kernel[hardest[0]] / sum(kernel.values())
         assert float(away.first.inner_text().split()[-1]) == pytest.approx(weight, rel=0.06)
     chosen = int(near.first.get_attribute("data-image") or -1)
