@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from cacr.config import EvaluateSettings, FewShotSettings, TransferSettings
+from cacr.config import EvaluateSettings
 from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
@@ -19,6 +19,7 @@ from cacr.evaluation import evaluate_run, transfer_sets
 from cacr.evaluation.elevater import LinearLearner, few_labels, fewshot, transfer
 from cacr.evaluation.labelled import LabelledData, open_labelled
 from cacr.evaluation.metrics import METRICS
+from cacr.evaluation.options import FewShotSettings, TransferSettings
 from cacr.evaluation.sets import known_set
 from cacr.evaluation.splits import Indices
 from cacr.evaluation.task import Task

@@ -5,13 +5,14 @@ import pytest
 import torch
 from rich.console import Console
 
-from cacr.config import EvaluateSettings, PaperLinearSettings
+from cacr.config import EvaluateSettings
 from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import SettingsError, UserError
 from cacr.evaluation import evaluate, evaluate_run, read_results, results_table
 from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.linear_paper import linear_paper
+from cacr.evaluation.options import PaperLinearSettings
 from cacr.evaluation.task import Task
 from tests.evaluation.conftest import write_images
 

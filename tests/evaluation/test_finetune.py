@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from cacr.config import FewShotSettings, FinetuneSettings, TransferSettings
 from cacr.data import ArraySource
 from cacr.encoders import build_encoder
 from cacr.evaluation import elevater_finetune
@@ -15,6 +14,7 @@ from cacr.evaluation.elevater_finetune import NetworkLearner, fewshot_finetune, 
 from cacr.evaluation.finetune import RECIPES, finetune, make_optimizer, recipe_for, warm_cosine
 from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.network import Network, scores_of, train_network
+from cacr.evaluation.options import FewShotSettings, FinetuneSettings, TransferSettings
 from cacr.evaluation.task import Task
 from cacr.evaluation.tuning import Setting
 from cacr.randomness import generator

@@ -4,9 +4,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from cacr.config import LinearSettings
 from cacr.evaluation import linear
 from cacr.evaluation.linear import Scaling, fit_linear, train_heads
+from cacr.evaluation.options import LinearSettings
 
 
 def data(count: int, dim: int, *, noise: float = 1.0, seed: int = 0) -> tuple[Tensor, Tensor]:

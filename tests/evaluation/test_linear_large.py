@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from cacr.config import HclLinearSettings, MocoLinearSettings, MocoV3LinearSettings
 from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
@@ -19,6 +18,7 @@ from cacr.evaluation.features import FeatureLoader, encode, make_rows
 from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.linear_large import linear_hcl, linear_moco, linear_mocov3
 from cacr.evaluation.machine import Machine, free_memory
+from cacr.evaluation.options import HclLinearSettings, MocoLinearSettings, MocoV3LinearSettings
 from cacr.evaluation.task import Task
 from cacr.views import PRESETS, Augmentation
 from tests.evaluation.conftest import write_images

@@ -5,12 +5,12 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score
 
-from cacr.config import RetrievalSettings
 from cacr.data import ArraySource
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.evaluation import retrieval as module
 from cacr.evaluation.labelled import LabelledData
+from cacr.evaluation.options import RetrievalSettings
 from cacr.evaluation.retrieval import rank_gallery, retrieval
 from cacr.evaluation.task import LabelledFeatures, Task
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
-from cacr.config import ClusterSettings
 from cacr.errors import UserError
 from cacr.evaluation.features import Progress
+from cacr.evaluation.options import ClusterSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.task import Task
 from cacr.randomness import mixed_seed

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from cacr.config import FewShotSettings, TransferSettings
 from cacr.evaluation.heads import train_probes
 from cacr.evaluation.metrics import METRICS
+from cacr.evaluation.options import FewShotSettings, TransferSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.shots import divide, draw_shots
 from cacr.evaluation.splits import Indices

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cacr.config import FewShotSettings, TransferSettings
 from cacr.data import Source
 from cacr.evaluation.elevater import all_labels, few_labels
 from cacr.evaluation.features import ImageLoader, centre_view
@@ -14,6 +13,7 @@ from cacr.evaluation.heads import BATCH, MOMENTUM
 from cacr.evaluation.machine import Machine
 from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.network import Network, scores_of, train_network
+from cacr.evaluation.options import FewShotSettings, TransferSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.splits import Indices
 from cacr.evaluation.task import Task

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings, TransferSettings
+from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.files import WEIGHTS, weights_file
@@ -15,6 +15,7 @@ from cacr.evaluation.baselines import BASELINES
 from cacr.evaluation.features import Progress
 from cacr.evaluation.labelled import LabelledData, metric_of, open_labelled
 from cacr.evaluation.machine import choose_machine
+from cacr.evaluation.options import TransferSettings
 from cacr.evaluation.processes import rank
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.result import Result, fingerprint, write_result

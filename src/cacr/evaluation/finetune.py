@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cacr.config import FinetuneSettings
 from cacr.encoders import EncoderInfo
 from cacr.evaluation.features import ImageLoader, centre_view, usual_flip
 from cacr.evaluation.machine import Machine
 from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.network import Network, scores_of, train_network
+from cacr.evaluation.options import FinetuneSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.splits import Indices, draw_per_class, hold_out
 from cacr.evaluation.task import Task

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cacr.config import LinearSettings
 from cacr.evaluation.features import make_rows
+from cacr.evaluation.options import LinearSettings
 from cacr.evaluation.splits import folds
 from cacr.randomness import generator
 

@@ -5,10 +5,10 @@ import math
 import torch
 from torch import nn
 
-from cacr.config import HclLinearSettings, MocoLinearSettings, MocoV3LinearSettings
 from cacr.errors import UserError
 from cacr.evaluation.features import usual_flip
 from cacr.evaluation.linear_paper import dropped
+from cacr.evaluation.options import HclLinearSettings, MocoLinearSettings, MocoV3LinearSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.streamed import streamed_probe
 from cacr.evaluation.task import Task

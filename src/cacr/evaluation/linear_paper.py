@@ -2,8 +2,8 @@
 
 import torch
 
-from cacr.config import PaperLinearSettings
 from cacr.evaluation.features import usual_flip
+from cacr.evaluation.options import PaperLinearSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.streamed import streamed_probe
 from cacr.evaluation.task import Task

@@ -4,10 +4,10 @@ from typing import Any
 
 from torch import Tensor
 
-from cacr.config import KnnSettings, LinearSettings
 from cacr.evaluation.few_labels import over_draws
 from cacr.evaluation.knn import knn_predict
 from cacr.evaluation.linear import fit_linear
+from cacr.evaluation.options import KnnSettings, LinearSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.task import LabelledFeatures, Task
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cacr.config import RetrievalSettings
 from cacr.errors import UserError
 from cacr.evaluation.features import Progress
+from cacr.evaluation.options import RetrievalSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.task import Task
 from cacr.randomness import generator
