@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from cacr.config import PretrainSettings
@@ -27,14 +29,19 @@ logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
 def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) -> T:
     """Call ``work(fabric, settings, *arguments)`` in every process; returns what the first one returns.
 
-    Under torchrun the processes exist already. Otherwise ``settings.devices`` of them are started here, and
-    an error of any one ends the others and is raised in this process.
+    Under torchrun or SLURM the processes exist already; with several ``settings.nodes`` Fabric runs the same
+    command again for the others of this machine. Otherwise ``settings.devices`` of them are started here, and an
+    error of any one ends the others and is raised in this process. The processes part in the end: what comes
+    after is each one's own.
     """
     fabric = make_fabric(settings)
     # Fabric looks for modules in the arguments of a launch and stumbles over frozen dataclasses: none for it.
     job = partial(_limited, work=work, settings=settings, arguments=arguments)
-    if fabric.world_size == 1 or _under_torchrun():
+    if not _spawns(settings):
+        joined = dist.is_initialized()
         result: T = fabric.launch(job)
+        if dist.is_initialized() and not joined:
+            dist.destroy_process_group()
         return result
     with tempfile.TemporaryDirectory() as folder, _noted_interrupts() as interrupts:
         message = Path(folder) / "error"
@@ -82,7 +89,7 @@ def make_fabric(settings: PretrainSettings) -> Fabric:
         accelerator=kind,
         devices=devices,
         num_nodes=nodes,
-        strategy="auto" if alone else "ddp" if _under_torchrun() or nodes > 1 else "ddp_spawn",
+        strategy="auto" if alone else "ddp_spawn" if _spawns(settings) else "ddp",
         precision="bf16-mixed" if bf16 else "32-true",
     )
 
@@ -104,11 +111,17 @@ def _under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def _spawns(settings: PretrainSettings) -> bool:
+    """Whether this process only waits for others that it starts, all of them on this machine."""
+    exist = _under_torchrun() or SLURMEnvironment.detect()
+    return settings.devices > 1 and settings.nodes == 1 and not exist
+
+
 def _limited(
     fabric: Fabric, work: Callable[..., T], settings: PretrainSettings, arguments: Sequence[Any]
 ) -> T:
-    """Work with this process's share of the cores."""
-    if fabric.device.type == "cpu" and fabric.world_size > 1:
+    """Work with this process's share of the cores, unless the user has said how many threads there shall be."""
+    if fabric.device.type == "cpu" and fabric.world_size > 1 and "OMP_NUM_THREADS" not in os.environ:
         local = fabric.world_size // _nodes(settings)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // local))
     return work(fabric, settings, *arguments)
@@ -125,5 +138,8 @@ def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that writes files: always, but for the others of torchrun or SLURM."""
-    return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0"
+    """Whether this process is the one that writes files: always, but for the others of several."""
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
+    if rank is None:  # Fabric's own launch with `nodes`: the user numbers machines, Fabric their processes
+        return all(os.environ.get(name, "0") == "0" for name in ("NODE_RANK", "LOCAL_RANK"))
+    return rank == "0"
