@@ -200,7 +200,7 @@ def test_no_test_part_and_no_number(shards: Path) -> None:
     with pytest.raises(MissingPartError):
         open_source(f"wds:{shards}/train-0.tar", part="test")
     write_shard(shards / "bad.tar", {"a.png": encoded(1), "a.cls": b"dog"})
-    with pytest.raises(UserError, match=r"a\.cls: its class is b'dog', not a number"):
+    with pytest.raises(UserError, match=r"a\.cls: its class is 'dog', not a number"):
         open_source(f"wds:{shards}/bad.tar")
 
 

@@ -130,9 +130,10 @@ def test_images_in_several_folders_show_several_classes(run: Path, tmp_path: Pat
             path.rename(path.with_name(f"{path.parent.name}-{path.name}"))
         shutil.copy(data / part / "red" / "red-0.png", data / part / "blue" / "red-0.png")
     opened = open_labelled(EvaluateSettings(data=str(data)))
-    assert opened.metric == "map-11" and opened.several is not None
-    assert [targets.shape for targets in opened.several] == [(24, 3), (18, 3)]
-    assert [targets.sum(axis=0).tolist() for targets in opened.several] == [[9, 8, 8], [7, 6, 6]]
+    assert opened.metric == "map-11"
+    labels = (opened.train_labels, opened.test_labels)
+    assert [targets.shape for targets in labels] == [(24, 3), (18, 3)]
+    assert [targets.sum(axis=0).tolist() for targets in labels] == [[9, 8, 8], [7, 6, 6]]
     (result,) = evaluate_run(
         run, {"data": str(data), "protocols": ["transfer"], "search": "quick", "workers": 0}
     )
@@ -163,6 +164,12 @@ def test_the_table_names_twenty_sets_with_their_metrics() -> None:
         assert {name for name, each in sets.items() if each.metric == metric} == names
     classes = "102 10 100 211 47 10 7 100 101 43 2 4 10 102 37 2 2 45 196 20"
     assert [each.classes for each in transfer_sets()] == [int(number) for number in classes.split()]
+    train = "3060 50000 50000 31650 1880 5000 28709 3334 75750 26640 8500 6347 60000 1020 3680 262144 6920 3150 8144"
+    test = (
+        "6084 10000 10000 21100 1880 5000 3589 3333 25250 12630 500 711 10000 6149 3669 32768 1821 25200 8041"
+    )
+    assert [each.train for each in transfer_sets()] == [int(number) for number in f"{train} 2501".split()]
+    assert [each.test for each in transfer_sets()] == [int(number) for number in f"{test} 4952".split()]
     assert all(each.metric in METRICS and each.split and each.get and each.layout for each in sets.values())
     folders = [name for each in sets.values() for name in each.folders]
     assert len(set(folders)) == len(folders)
@@ -184,11 +191,15 @@ def test_results_say_the_metric(run: Path, tmp_path: Path) -> None:
     stored = json.loads(next((run / "evaluation").glob("fewshot-pets-5-per-class-*.json")).read_text())
     assert stored["metric"] == result.metric == "mean-per-class"
     assert any("nine settings" in note for note in stored["notes"])
+    different = "pets here: 3 classes, 18 training and 9 test images; in the benchmark 37, 3,680 and 3,669"
+    assert sum(note.startswith(different) for note in stored["notes"]) == 1
+    assert known_set("pets").difference(37, 3680, 3669) == ""
     shutil.rmtree(run / "evaluation")
 
 
 def test_the_page_shows_the_table() -> None:
     page = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
     for each in transfer_sets():
-        row = f"| `{each.name}` | {each.title} | {each.classes} | {each.metric} | {each.split} | {each.get} |"
+        sizes = f"{each.classes} | {each.train:,} + {each.test:,}"
+        row = f"| `{each.name}` | {each.title} | {sizes} | {each.metric} | {each.split} | {each.get} |"
         assert f"{row} {each.layout} |" in page

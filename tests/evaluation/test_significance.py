@@ -14,7 +14,6 @@ def test_a_paired_test_is_that_of_scipy(seeds: int) -> None:
     found = compare_scores(dict(enumerate(first)), dict(reversed(list(enumerate(second)))), resolution=1e-4)
     expected = stats.ttest_rel(second, first)
     interval = expected.confidence_interval(0.95)
-    assert found is not None
     assert found.mean == pytest.approx((second - first).mean(), rel=1e-12)
     assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-9)

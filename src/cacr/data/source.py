@@ -84,6 +84,18 @@ class Source(ABC):
         noted.notes = self.notes + notes
         return noted
 
+    def named(self) -> Self:
+        """The same source with a name for each class: its number, where the source itself gives none.
+
+        Classes that do not occur are left out then, so labels need not be 0, 1, 2 and so on.
+        """
+        if self.labels is None or self.class_names is not None:
+            return self
+        numbers, labels = np.unique(self.labels, return_inverse=True)
+        other = copy.copy(self)
+        other.labels, other.class_names = labels.astype(np.int64), tuple(str(number) for number in numbers)
+        return other
+
     def renumbered(self, class_names: Sequence[str]) -> Self:
         """The same source with its labels in the numbering of another part, found by the classes' names.
 

@@ -17,6 +17,7 @@ from cacr.evaluation.splits import Labels, hold_out
 Targets = NDArray[np.float32]
 
 HELD_OUT = 0.2
+"""Share of each class that judges where there is no test part."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,11 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
         problems = train.problems
         train, test = (replace(train, source=train.source.subset(part)) for part in (first, second))
         split = f"a fifth of each class of {settings.data}, held out with seed {settings.seed}"
-    names = train.source.class_names
-    if names is not None and test.source.class_names not in (None, names):
-        test = test.renumbered(names)
-    classes = 1 + int(max(labels_of(train.source).max(), labels_of(test.source).max()))
-    classes = max(classes, len(names or ()))
+    train, test = _numbered_alike(train, test)
+    classes = len(train.source.class_names or ())
+    known = known_set(settings.data)
+    if known is not None and (different := known.difference(classes, len(train.source), len(test.source))):
+        train = replace(train, source=train.source.with_notes(different))
     targets = None
     if train.targets is not None and test.targets is not None:
         targets = train.targets, test.targets
@@ -118,9 +119,15 @@ def metric_of(settings: EvaluateSettings) -> str:
 def labels_of(source: Source) -> Labels:
     """The labels of a source that must have some."""
     if source.labels is None:
+        has = "captions, but no labels" if source.captions is not None else "no labels"
         raise UserError(
-            f"{source.name} has no labels, which evaluation needs: give a folder that has a folder for each "
-            "class, or a data set with labels"
+            "; ".join(
+                [
+                    f"{source.name} has {has}, which evaluation needs: give a folder in which every image lies in the "
+                    "folder of its class (two classes at least), or a data set with labels",
+                    *source.notes,
+                ]
+            )
         )
     labels: Labels = np.asarray(source.labels, dtype=np.int64)
     return labels
@@ -142,6 +149,30 @@ class _Opened:
         targets = np.zeros((len(self.targets), len(class_names)), dtype=np.float32)
         targets[:, [class_names.index(name) for name in self.source.class_names or ()]] = self.targets
         return replace(self, source=source, targets=targets)
+
+
+def _numbered_alike(train: _Opened, test: _Opened) -> tuple[_Opened, _Opened]:
+    """Both with the classes of the training images, which are found by name.
+
+    Test images whose classes have numbers alone count as numbered like named training classes.
+
+    Raises:
+        UserError: there are test images of a class that the training images lack.
+    """
+    names = train.source.class_names
+    if names is None:
+        train = replace(train, source=train.source.named())
+        test = replace(test, source=test.source.named())
+        names = train.source.class_names or ()
+    elif test.source.class_names is None:
+        largest = int(labels_of(test.source).max())
+        if largest >= len(names):
+            raise UserError(
+                f"{test.source.name} has a label {largest}, but the classes of {train.source.name} are "
+                f"0 to {len(names) - 1}"
+            )
+        return train, test
+    return (train, test) if test.source.class_names == names else (train, test.renumbered(names))
 
 
 def _open(settings: EvaluateSettings, spec: str, part: Part, several: bool) -> _Opened:

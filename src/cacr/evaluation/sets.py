@@ -20,6 +20,8 @@ class TransferSet:
         name: Short name.
         title: As papers call it.
         classes: Number of classes.
+        train: Number of training images.
+        test: Number of test images.
         metric: What is reported; a name in ``METRICS``.
         folders: Names of folders that are taken for this set.
         split: Which images train and which test.
@@ -30,11 +32,22 @@ class TransferSet:
     name: str
     title: str
     classes: int
+    train: int
+    test: int
     metric: str
     folders: tuple[str, ...]
     split: str
     get: str
     layout: str
+
+    def difference(self, classes: int, train: int, test: int) -> str:
+        """In words what a copy of the set has other than the benchmark; empty if nothing."""
+        if (classes, train, test) == (self.classes, self.train, self.test):
+            return ""
+        return (
+            f"{self.name} here: {classes:,} classes, {train:,} training and {test:,} test images; in the benchmark "
+            f"{self.classes:,}, {self.train:,} and {self.test:,}: not to be compared with published numbers"
+        )
 
 
 @cache

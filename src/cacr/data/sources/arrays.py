@@ -54,14 +54,14 @@ def image_tensor(path: Path, pixels: NDArray[np.generic]) -> torch.Tensor:
 
 
 def _checked_labels(path: Path, labels: NDArray[np.generic], count: int) -> NDArray[np.int64]:
-    if (
-        labels.shape != (count,)
-        or not np.issubdtype(labels.dtype, np.integer)
-        or (count and labels.min() < 0)
-    ):
+    wrong = ""
+    if labels.shape != (count,) or not np.issubdtype(labels.dtype, np.integer):
+        wrong = f"it is {labels.dtype} {labels.shape}"
+    elif count and not 0 <= int(labels.min()) <= int(labels.max()) <= np.iinfo(np.int64).max:
+        wrong = f"they run from {labels.min()} to {labels.max()}"
+    if wrong:
         raise UserError(
-            f"{path}: y must hold {count} labels from 0 on, not {labels.dtype} {labels.shape}; "
-            "leave y out if there are none"
+            f"{path}: y must hold {count} labels, whole numbers from 0 on, and {wrong}; leave y out if there are none"
         )
     return labels.astype(np.int64)
 

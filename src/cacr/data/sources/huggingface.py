@@ -96,6 +96,11 @@ def _from_table(request: Request, table: Any) -> TableSource:
         class_names=None if label is None else features[label].names,
         captions=None if caption is None else [_sentences(value) for value in _column(table, caption)],
     )
+    if label is None and (column := next((name for name in _LABEL_COLUMNS if name in features), None)):
+        return source.with_notes(
+            f"the column {column} of {request.spec} does not say that it holds classes (ClassLabel): used without "
+            f"labels; dataset.class_encode_column({column!r}) makes it one that does"
+        )
     missing = 0 if source.labels is None else int((source.labels < 0).sum())
     if missing:
         source.labels, source.class_names = None, None

@@ -17,6 +17,7 @@ from cacr.data.stream import Raw, Shard, StreamSource
 from cacr.errors import MissingExtraError, UserError
 
 # webdataset hands addresses to a shell inside quotes, so nothing may pass that could end them.
+_DIGITS = 18  # of a class's number: what 64 bits hold
 _ADDRESS = re.compile(r"(https?|gs)://[\w./:%?=&~+@,-]+")
 
 
@@ -37,7 +38,10 @@ def open_shards(request: Request) -> StreamSource:
     if not sum(shard.count for shard in shards):
         raise UserError(f"the {len(shards)} shards of {request.spec} hold no images")
     known = len(labels) == sum(shard.count for shard in shards)
-    return TarSource(request.spec, shards, labels=np.array(labels) if known else None)
+    notes = []
+    if labels and not known:
+        notes.append(f"only {len(labels):,} images of {request.spec} have a class: used without labels")
+    return TarSource(request.spec, shards, labels=np.array(labels) if known else None, notes=notes)
 
 
 class TarSource(StreamSource):
@@ -68,8 +72,10 @@ def _raw(sample: dict[str, Any], content: bytes, where: str) -> Raw:
 
 def _label(content: bytes, where: str) -> int:
     text = content.strip()
-    if not text.isdigit():
-        raise UserError(f"{where}: its class is {text[:40]!r}, not a number")
+    if not text.isdigit() or len(text) > _DIGITS:
+        raise UserError(
+            f"{where}: its class is {text[:40].decode('ascii', 'replace')!r}, not a number from 0 on"
+        )
     return int(text)
 
 
