@@ -43,7 +43,7 @@ def test_queue_trains_as_a_loop_that_updates_before_the_forward() -> None:
     key_modules = nn.ModuleList([copy.deepcopy(encoder), copy.deepcopy(head)])
     queue = method.queue.clone()
     weights = [*encoder.parameters(), *head.parameters()]
-    place = 0
+    joined = 0
     for (views,) in batches:
         with torch.no_grad():
             for k, q in zip(key_modules.parameters(), weights, strict=True):
@@ -54,7 +54,8 @@ def test_queue_trains_as_a_loop_that_updates_before_the_forward() -> None:
         for v in range(2):
             attraction = (2 - 2 * (q[v] * k[1 - v]).sum(-1)).mean()
             for i in range(4):
-                others = torch.cat([queue, torch.stack([q[v, j] for j in range(4) if j != i])])
+                known = queue[:joined] if joined else queue  # random vectors at the first step only
+                others = torch.cat([known, torch.stack([q[v, j] for j in range(4) if j != i])])
                 cost = 2 - 2 * others @ q[v, i]
                 loss = loss - (torch.softmax(-3.0 * cost, 0) * cost).sum() / 8
             loss = loss + attraction / 2
@@ -63,14 +64,14 @@ def test_queue_trains_as_a_loop_that_updates_before_the_forward() -> None:
             for weight, gradient in zip(weights, gradients, strict=True):
                 weight -= LR * gradient
         for key in k[-1]:
-            queue[place] = key
-            place = (place + 1) % 12
+            queue[joined % 12] = key
+            joined += 1
     _train(method, batches)
     expected = [*encoder.parameters(), *head.parameters()]
     actual = [*method.encoder.parameters(), *method.head.parameters()]
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(method.queue, queue, rtol=1e-9, atol=1e-9)
-    assert int(method.pointer) == STEPS * 4 % 12 == place
+    assert int(method.enqueued) == STEPS * 4 == joined > 12
     # the loop would update the keys once more before the next forward
     for k, q in zip(key_modules.parameters(), weights, strict=True):
         k.data = 0.9 * k + 0.1 * q
@@ -85,7 +86,7 @@ def test_the_queue_holds_unit_vectors_of_earlier_batches_only() -> None:
     views = make_views(3, 5, local=2)
     before = method.queue.clone()
     method(views)
-    assert torch.equal(method.queue, before) and int(method.pointer) == 0
+    assert torch.equal(method.queue, before) and int(method.enqueued) == 0
     last = _keys(method.key_encoder.copies, views[0][2])
     method.after_step(1, 2)
     torch.testing.assert_close(method.queue[:5], last)
@@ -93,7 +94,7 @@ def test_the_queue_holds_unit_vectors_of_earlier_batches_only() -> None:
     for step in range(2, 4):  # a fourth batch of 5 would be cut by the end of the ring: it goes round
         method(views)
         method.after_step(step, 4)
-    assert int(method.pointer) == 3
+    assert int(method.enqueued) == 15
     torch.testing.assert_close(method.queue.norm(dim=1), torch.ones(12, dtype=torch.float64))
 
 
@@ -103,9 +104,9 @@ def test_accumulated_batches_all_join_the_queue() -> None:
     for seed in range(2):
         method(make_views(2, 4, seed=seed))
     method.after_step(1, 1)
-    assert int(method.pointer) == 8
+    assert int(method.enqueued) == 8
     method.after_step(2, 2)
-    assert int(method.pointer) == 8
+    assert int(method.enqueued) == 8
 
 
 def test_a_queue_of_the_other_images_equals_in_batch_negatives() -> None:

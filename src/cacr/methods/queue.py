@@ -27,7 +27,9 @@ class Queue(Framework):
     Every view goes through both encoders (local crops through the query encoder only). A query's positives are
     the keys of the image's other views; its negatives are the queue and, in one softmax with it, the queries of
     the other images in the batch, same view. After the step the keys of the last (global) view join the queue
-    and the oldest leave it: the current batch is never in it during the loss.
+    and the oldest leave it: the current batch is never in it during the loss. The random vectors that it holds
+    in the beginning are negatives at the first step only: later they would teach nothing, and outnumber the
+    keys for as long as the queue fills, while the positives already pull all images together.
 
     Args:
         encoder: images (n, 3, s, s) -> features.
@@ -67,9 +69,10 @@ class Queue(Framework):
         self.in_batch, self.symmetric = in_batch, symmetric
         self.key_encoder = KeyEncoder(encoder, head, batch_norm=batch_norm)
         self.queue: Tensor
-        self.pointer: Tensor
+        self.enqueued: Tensor
         self.register_buffer("queue", unit(torch.randn(queue_size, _dim(encoder, head))))
-        self.register_buffer("pointer", torch.zeros((), dtype=torch.long))
+        self.register_buffer("enqueued", torch.zeros((), dtype=torch.long))
+        self._full = False
         self._waiting: list[Tensor] = []
         # All processes enqueue the same keys: data parallelism need not send the queue around at every step.
         self._ddp_params_and_buffers_to_ignore = ["queue"]
@@ -95,7 +98,7 @@ class Queue(Framework):
         pairs = queued(
             queries,
             targets,
-            self.queue,
+            self._known(),
             in_batch=self.in_batch != "off",
             key_views=None if self.symmetric else range(1, len(targets) + 1),
             ring=ring,
@@ -107,8 +110,17 @@ class Queue(Framework):
         """The momentum encoder follows, and the keys of the step's batches join the queue."""
         self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
         for keys in self._waiting:
-            enqueue(self.queue, self.pointer, unit(keys))
+            enqueue(self.queue, self.enqueued, unit(keys))
         self._waiting.clear()
+
+    def _known(self) -> Tensor:
+        """The keys in the queue (at most size, dim); before the first, its random vectors."""
+        if not self._full:  # once it is, the device need not be asked at every step
+            known = int(self.enqueued)
+            self._full = known >= len(self.queue)
+            if 0 < known < len(self.queue):
+                return self.queue[:known]
+        return self.queue
 
     @classmethod
     def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
@@ -161,17 +173,17 @@ class Queue(Framework):
 
 
 @torch.no_grad()
-def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor) -> None:
+def enqueue(queue: Tensor, enqueued: Tensor, keys: Tensor) -> None:
     """Put keys (n, dim) in the places of the oldest of a queue (size, dim), in place.
 
     Args:
-        queue: a ring; ``pointer``, a scalar, is the place of its oldest key.
-        pointer: moves on by n.
+        queue: a ring, filled from its beginning.
+        enqueued: how many keys have joined it so far, a scalar; counts on by n.
         keys: at most as many as the queue holds.
     """
-    places = (pointer + torch.arange(len(keys), device=queue.device)) % len(queue)
+    places = (enqueued + torch.arange(len(keys), device=queue.device)) % len(queue)
     queue.index_copy_(0, places, keys.to(queue.dtype))
-    pointer.copy_((pointer + len(keys)) % len(queue))
+    enqueued += len(keys)
 
 
 def _dim(encoder: Encoder, head: nn.Module) -> int:
