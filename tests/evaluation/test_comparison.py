@@ -88,7 +88,8 @@ def test_runs_that_differ_in_the_seed_are_averaged_and_paired(tmp_path: Path) ->
     assert line.difference.p == line.p == pytest.approx(expected.pvalue, rel=1e-9)
     assert line.p < 0.05 and line.verdict == "better"
     shown = _shown(comparison)
-    assert "71.0 ± 1.0" in shown and "+4.5" in shown and "better" in shown and "paired t" in shown
+    assert "71.0 ± 1.0" in shown and "+4.5" in shown and "better" in shown and "paired t-test" in shown
+    assert " 0.004 │" in shown
     assert comparison.notes == ()
     backwards = compare_runs(paths[::-1])
     assert backwards.lines[1].verdict == "worse"
@@ -158,9 +159,68 @@ def test_only_what_was_measured_alike_is_compared(tmp_path: Path) -> None:
     path.write_text(json.dumps({**stored, "settings": {"k": 5}}))
     lines = compare_runs([first, second]).lines
     assert {line.measure: line.scores for line in lines} == {
-        "knn accuracy, d (k=20 seed=0)": {0: 0.5},
-        "knn accuracy, d (k=5 seed=0)": {1: 0.9},
+        "knn accuracy, d (k=20)": {0: 0.5},
+        "knn accuracy, d (k=5)": {1: 0.9},
     }
+
+
+def _evaluate(folder: Path, seed: int, score: float, **changes: Any) -> None:
+    """One more result like the first, made with another seed."""
+    path = next((folder / "evaluation").glob("knn-d-[0-9a-f]*.json"))
+    first = Result(**json.loads(path.read_text()))
+    write_result(folder / "evaluation", replace(first, seed=seed, score=score, **changes))
+
+
+def test_runs_may_be_evaluated_with_seeds_of_their_own(tmp_path: Path) -> None:
+    paths = [*_runs(tmp_path, "info_nce", [0.6, 0.61, 0.62]), *_runs(tmp_path, "cacr", [0.7, 0.71, 0.72])]
+    for path in paths:
+        for stored in (path / "evaluation").glob("*.json"):
+            seed = int(path.name[-1])
+            result = json.loads(stored.read_text())
+            split = f"a fifth of each class of d, held out with seed {seed}"
+            stored.write_text(json.dumps({**result, "seed": seed, "split": split}))
+    reference, line = compare_runs(paths).lines
+    assert (reference.measure, reference.scores) == ("knn accuracy, d", {0: 0.6, 1: 0.61, 2: 0.62})
+    assert line.scores == {0: 0.7, 1: 0.71, 2: 0.72} and line.verdict == "better"
+
+
+def test_a_seed_of_the_evaluation_that_all_runs_have_is_used_alone(tmp_path: Path) -> None:
+    paths = _runs(tmp_path, "cacr", [0.7, 0.72])
+    _evaluate(paths[0], 5, 0.9)
+    (line,) = compare_runs(paths).lines
+    assert (line.measure, line.scores) == ("knn accuracy, d", {0: 0.7, 1: 0.72})
+    _evaluate(paths[1], 5, 0.8)
+    assert {line.measure: line.scores for line in compare_runs(paths).lines} == {
+        "knn accuracy, d (seed=0)": {0: 0.7, 1: 0.72},
+        "knn accuracy, d (seed=5)": {0: 0.9, 1: 0.8},
+    }
+    for path, kept in zip(paths, (5, 0), strict=True):  # no seed in common: the mean of those there are
+        _evaluate(path, 7 + kept, 0.5)
+        for stored in (path / "evaluation").glob("knn-d-[0-9a-f]*.json"):
+            if json.loads(stored.read_text())["seed"] not in (kept, 7 + kept):
+                stored.unlink()
+    (line,) = compare_runs(paths).lines
+    assert line.scores == pytest.approx({0: (0.9 + 0.5) / 2, 1: (0.72 + 0.5) / 2})
+
+
+def test_notes_are_few(tmp_path: Path) -> None:
+    paths = [*_runs(tmp_path, "info_nce", [0.6, 0.61]), *_runs(tmp_path, "cacr", [0.7, 0.71])]
+    for name in "efgh":
+        _evaluate(paths[0], 0, 0.5, test_data=name)
+    info = json.loads((paths[1] / "encoder.json").read_text())
+    info["training"]["images"] = 10_000  # 256 views of the same 8 steps, not 200
+    (paths[1] / "encoder.json").write_text(json.dumps(info))
+    notes = compare_runs(paths).notes
+    missing = "knn accuracy, e; knn accuracy, f; knn accuracy, g and 1 more: not measured on "
+    assert [note for note in notes if "not measured" in note] == [missing + ", ".join(map(str, paths[1:]))]
+    assert sum("same number of views" in note for note in notes) == 1
+    for path in paths:  # 128,000 and 127,520 views: the last batch of an epoch was not full
+        info = json.loads((path / "encoder.json").read_text())
+        few = "info_nce" in path.name
+        info["training"] |= {"images": 50_000, "steps": 200, "views": 2 if few else 5}
+        info["training"]["batch_size"] = 320 if few else 128
+        (path / "encoder.json").write_text(json.dumps(info))
+    assert not any("same number of views" in note for note in compare_runs(paths).notes)
 
 
 def test_groups_have_the_shortest_name_that_sets_them_apart(tmp_path: Path) -> None:

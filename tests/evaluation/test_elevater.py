@@ -16,15 +16,18 @@ from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
 from cacr.evaluation import evaluate_run, transfer_sets
-from cacr.evaluation.elevater import LinearLearner, few_labels, fewshot, transfer
+from cacr.evaluation.elevater import LinearLearner, few_labels
 from cacr.evaluation.labelled import LabelledData, open_labelled
 from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.options import FewShotSettings, TransferSettings
+from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.sets import known_set
 from cacr.evaluation.splits import Indices
 from cacr.evaluation.task import Task
 from cacr.evaluation.tuning import Setting
 from tests.evaluation.conftest import write_images
+
+fewshot, transfer = PROTOCOLS["fewshot"], PROTOCOLS["transfer"]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +74,7 @@ class _Watched(LinearLearner):
 
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
-    ) -> list[float]:
+    ) -> list[list[float]]:
         self.asked.append(("search", train, judge, epochs))
         return super().validate(settings, train, judge, epochs, seed)
 
@@ -89,6 +92,25 @@ def test_the_search_sees_four_fifths_and_the_final_training_all(task: Task) -> N
     assert np.bincount(labels[train]).tolist() == [4, 4, 4]
     assert judge is not None and np.bincount(labels[judge]).tolist() == [1, 1, 1]
     assert sorted([*train, *judge]) == sorted(everything)
+
+
+class _Scripted(LinearLearner):
+    """The first of the settings is good at first, the last one in the end."""
+
+    def validate(
+        self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
+    ) -> list[list[float]]:
+        return [[0.9, 0.1], *([0.2, 0.2] for _ in settings[2:]), [0.1, 0.8]]
+
+
+def test_a_setting_counts_by_its_last_epoch_or_as_in_the_benchmark_by_its_best(task: Task) -> None:
+    chosen = {}
+    for judge in ("last", "best"):
+        settings = FewShotSettings(draws=1, search="quick", final_epochs=1, judge=judge)
+        details = few_labels(task, settings, _Scripted).details
+        (chosen[judge],) = zip(details["lr"], details["weight_decay"], details["validation"], strict=True)
+    assert chosen["last"] == pytest.approx((0.1, 0.01, 0.8))
+    assert chosen["best"] == pytest.approx((0.001, 1e-6, 0.9))
 
 
 def test_the_last_classifier_is_about_as_good_as_logistic_regression(task: Task) -> None:

@@ -10,11 +10,12 @@ import torch
 from cacr.data import ArraySource
 from cacr.encoders import build_encoder
 from cacr.evaluation import elevater_finetune
-from cacr.evaluation.elevater_finetune import NetworkLearner, fewshot_finetune, transfer_finetune
+from cacr.evaluation.elevater_finetune import NetworkLearner
 from cacr.evaluation.finetune import RECIPES, finetune, make_optimizer, recipe_for, warm_cosine
 from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.network import Network, scores_of, train_network
 from cacr.evaluation.options import FewShotSettings, FinetuneSettings, TransferSettings
+from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.task import Task
 from cacr.evaluation.tuning import Setting
 from cacr.randomness import generator
@@ -140,8 +141,8 @@ def test_the_protocol_trains_networks_like_plain_sgd(task: Task) -> None:
 
 def test_a_training_that_diverges_is_given_up(task: Task) -> None:
     learner = NetworkLearner(task, np.arange(32), lambda: None)
-    scores = learner.validate([Setting(1e9, 1e6)], np.arange(20), np.arange(20, 32), 3, seed=0)
-    assert 0 <= scores[0] <= 1
+    (curve,) = learner.validate([Setting(1e9, 1e6)], np.arange(20), np.arange(20, 32), 3, seed=0)
+    assert len(curve) == 3 and curve[-1] == 0
     network = Network(task.encoder, 2, 0, torch.device("cpu"))
     steps: list[int] = []
     images = torch.full((4, 3, 16, 16), float("nan"))
@@ -160,9 +161,9 @@ def test_few_shot_fine_tuning(task: Task, monkeypatch: pytest.MonkeyPatch) -> No
     settings = FewShotSettings(search="quick", epochs=1, final_epochs=2, draws=2)
     seen: list[tuple[int, int]] = []
     watched = Task(task.encoder, task.data, seed=1, progress=lambda *now: seen.append(now))
-    score = fewshot_finetune(watched, settings)
+    score = PROTOCOLS["fewshot-finetune"](watched, settings)
     assert len(score.details["scores"]) == 2 and score.details["settings_tried"] == [9, 9]
     assert seen[-1] == (22, 22)
     monkeypatch.setattr(elevater_finetune, "HELD_BYTES", 0)  # decoded in every epoch
-    whole = transfer_finetune(task, TransferSettings(search="quick", epochs=1, final_epochs=1))
+    whole = PROTOCOLS["transfer-finetune"](task, TransferSettings(search="quick", epochs=1, final_epochs=1))
     assert 0 <= whole.value <= 1 and whole.details["settings_tried"] == 9

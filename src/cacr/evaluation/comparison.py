@@ -11,12 +11,15 @@ from cacr.config import FORMAT, RESUMABLE, PretrainSettings
 from cacr.encoders.files import read_info, weights_file
 from cacr.errors import UserError
 from cacr.evaluation.budget import Budget, budget_of
+from cacr.evaluation.measurements import measurements
 from cacr.evaluation.result import Result, read_results, versions
 from cacr.evaluation.significance import LEVEL, Difference, compare_scores, holm
 from cacr.files import write_atomically
 from cacr.training import RunFolder
 
 _NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed"}
+_SHOWN = 3  # measurements that one note names
+_EQUAL_VIEWS = 0.01  # a last batch that is not full is no other budget
 _FIRST_NAMES = (
     "objective",
     "objective_options",
@@ -110,18 +113,26 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
         raise UserError("none of these runs has been evaluated: run `cacr evaluate RUN --data DATA` on each")
     by_path = {run.path: run for run in runs}
     lines: list[Line] = []
-    notes: list[str] = []
-    for measure, scores, resolution in _measurements(groups, by_path):
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for measured in measurements(
+        {group.name: {seed: by_path[path].results for seed, path in group.runs.items()} for group in groups}
+    ):
+        scores, title = measured.scores, measured.title
         present = [group for group in groups if scores[group.name]]
         reference = scores[present[0].name]
-        lines.append(Line(measure, present[0].name, reference))
+        lines.append(Line(title, present[0].name, reference))
         for group in present[1:]:
-            found = compare_scores(reference, scores[group.name], resolution=resolution)
-            lines.append(Line(measure, group.name, scores[group.name], found))
-        for group in groups:
-            if missing := [str(path) for seed, path in group.runs.items() if seed not in scores[group.name]]:
-                notes.append(f"{measure}: not measured on {', '.join(missing)}")
-    return Comparison(tuple(groups), tuple(_judged(lines)), (*_notes(groups, by_path), *notes))
+            found = compare_scores(reference, scores[group.name], resolution=measured.resolution)
+            lines.append(Line(title, group.name, scores[group.name], found))
+        every = [(group, seed, path) for group in groups for seed, path in group.runs.items()]
+        missing = tuple(str(path) for group, seed, path in every if seed not in scores[group.name])
+        lacking.setdefault(missing, []).append(title)
+    notes = _notes(groups, by_path)
+    for missing, titles in lacking.items():
+        if missing:
+            more = f" and {len(titles) - _SHOWN} more" if len(titles) > _SHOWN else ""
+            notes.append(f"{'; '.join(titles[:_SHOWN])}{more}: not measured on {', '.join(missing)}")
+    return Comparison(tuple(groups), tuple(_judged(lines)), tuple(notes))
 
 
 def _read_runs(paths: Sequence[Path]) -> list[_Run]:
@@ -194,49 +205,6 @@ def _text(name: str, value: Any) -> str:
     return f"{name}={value}"
 
 
-def _measurements(
-    groups: Sequence[Group], runs: Mapping[Path, _Run]
-) -> list[tuple[str, dict[str, dict[int, float]], float]]:
-    """Name of each measurement, its scores by group and seed, and the smallest step of a score."""
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    names: dict[str, tuple[Result, str]] = {}
-    for group in groups:
-        for seed, path in group.runs.items():
-            for result in runs[path].results:
-                if result.subject != "encoder":
-                    continue
-                for measure, value in {result.metric: result.score, **result.also}.items():
-                    key = _key(result, measure)
-                    names.setdefault(key, (result, measure))
-                    found.setdefault(key, {group.name: {} for group in groups})[group.name][seed] = value
-    texts = _titles(names)
-    return [
-        (texts[key], scores, 1 / max(1, names[key][0].counts.get("test_images", 1)))
-        for key, scores in found.items()
-    ]
-
-
-def _key(result: Result, measure: str) -> str:
-    """Equal for measurements that may be compared."""
-    how = [result.protocol, measure, result.data, result.test_data, result.split, result.labels_per_class]
-    return json.dumps([*how, result.settings, result.seed, result.counts.get("test_images")], sort_keys=True)
-
-
-def _titles(names: Mapping[str, tuple[Result, str]]) -> dict[str, str]:
-    """Short names of measurements; where two would be alike, with their settings."""
-    short: dict[str, str] = {}
-    for key, (result, measure) in names.items():
-        few = "" if result.labels_per_class is None else f", {result.labels_per_class} labels a class"
-        short[key] = f"{result.protocol} {measure}{few}, {Path(result.test_data).name}"
-    counts = list(short.values())
-    return {
-        key: text
-        if counts.count(text) == 1
-        else f"{text} ({_text('', {**names[key][0].settings, 'seed': names[key][0].seed})})"
-        for key, text in short.items()
-    }
-
-
 def _judged(lines: Sequence[Line]) -> list[Line]:
     """The lines with corrected p-values and verdicts; the first group of a measure has none."""
     tested = [line for line in lines if line.difference is not None]
@@ -260,7 +228,8 @@ def _judged(lines: Sequence[Line]) -> list[Line]:
 def _notes(groups: Sequence[Group], runs: Mapping[Path, _Run]) -> list[str]:
     notes = []
     seen = {group.name: {budget.views_seen for budget in group.budgets.values()} for group in groups}
-    if len(set().union(*seen.values())) > 1:
+    all_seen = set().union(*seen.values())
+    if max(all_seen) > (1 + _EQUAL_VIEWS) * min(all_seen):
         shown = "; ".join(f"{name}: {_range(values)}" for name, values in seen.items())
         notes.append(
             f"the runs have not seen the same number of views ({shown}): a difference may come from that"

@@ -34,8 +34,8 @@ class Learner(Protocol):
 
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
-    ) -> list[float]:
-        """The score of each setting on ``judge``, at its best epoch."""
+    ) -> list[list[float]]:
+        """The scores of each setting on ``judge``, after each epoch."""
 
     def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
         """The scores on the test images after the epochs that were judged, the last one last."""
@@ -62,13 +62,12 @@ class LinearLearner:
 
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
-    ) -> list[float]:
+    ) -> list[list[float]]:
         """All settings are trained side by side."""
         places = self._places(judge)
-        curves = self._curves(
+        return self._curves(
             settings, train, self._train.values[places], self._train.labels[places], epochs, seed
         )
-        return [max(curve) for curve in curves]
 
     def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
         """Judged after every epoch."""
@@ -119,16 +118,25 @@ class LearnerKind(Protocol):
         """A learner for the training images ``used``."""
 
 
-@PROTOCOLS.register("fewshot")
-def fewshot(task: Task, settings: FewShotSettings) -> Score:
-    """ELEVATER: a linear classifier from five labels a class, three draws, settings searched for."""
-    return few_labels(task, settings, LinearLearner)
+def register(suffix: str, what: str, learner: LearnerKind) -> None:
+    """Register a learner's two protocols: with a few labels of each class, and with all.
 
+    Args:
+        suffix: Of the protocols' names.
+        what: What is trained, for the lists of protocols.
+        learner: Trains it.
+    """
 
-@PROTOCOLS.register("transfer")
-def transfer(task: Task, settings: TransferSettings) -> Score:
-    """ELEVATER: a linear classifier from all training labels, settings searched for."""
-    return all_labels(task, settings, LinearLearner)
+    def few(task: Task, settings: FewShotSettings) -> Score:
+        return few_labels(task, settings, learner)
+
+    def every(task: Task, settings: TransferSettings) -> Score:
+        return all_labels(task, settings, learner)
+
+    few.__doc__ = f"ELEVATER: {what}, five labels a class, three draws, settings searched for."
+    every.__doc__ = f"ELEVATER: {what}, all training labels, settings searched for."
+    PROTOCOLS.register(f"fewshot{suffix}")(few)
+    PROTOCOLS.register(f"transfer{suffix}")(every)
 
 
 def few_labels(task: Task, settings: FewShotSettings, learner: LearnerKind) -> Score:
@@ -170,7 +178,8 @@ def _tune(
     train, judge = divide(task.data.train_labels[searched], task.data.classes)
 
     def measure(tried: Sequence[Setting]) -> list[float]:
-        return learner.validate(tried, searched[train], searched[judge], settings.epochs, seed)
+        curves = learner.validate(tried, searched[train], searched[judge], settings.epochs, seed)
+        return [max(curve) if settings.judge == "best" else curve[-1] for curve in curves]
 
     choice = choose(settings.search, measure, trials=settings.trials, seed=seed)
     curve = learner.final(choice.best, images, settings.final_epochs, seed)
@@ -217,3 +226,6 @@ class _Ticker:
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, max(self._done, self._total))
+
+
+register("", "a linear classifier", LinearLearner)

@@ -7,14 +7,12 @@ import torch
 from torch import Tensor
 
 from cacr.data import Source
-from cacr.evaluation.elevater import all_labels, few_labels
+from cacr.evaluation.elevater import register
 from cacr.evaluation.features import ImageLoader, centre_view
 from cacr.evaluation.heads import BATCH, MOMENTUM
 from cacr.evaluation.machine import Machine
 from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.network import Network, scores_of, train_network
-from cacr.evaluation.options import FewShotSettings, TransferSettings
-from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.splits import Indices
 from cacr.evaluation.task import Task
 from cacr.evaluation.tuning import Setting
@@ -25,18 +23,6 @@ HELD_BYTES = 2**30
 
 FIRST_IMAGES = 1024
 """Images whose features give batch norm its first statistics."""
-
-
-@PROTOCOLS.register("fewshot-finetune")
-def fewshot_finetune(task: Task, settings: FewShotSettings) -> Score:
-    """ELEVATER: the whole network trained on five labels a class, three draws, settings searched for."""
-    return few_labels(task, settings, NetworkLearner)
-
-
-@PROTOCOLS.register("transfer-finetune")
-def transfer_finetune(task: Task, settings: TransferSettings) -> Score:
-    """ELEVATER: the whole network trained on all training labels, settings searched for."""
-    return all_labels(task, settings, NetworkLearner)
 
 
 class NetworkLearner:
@@ -71,7 +57,7 @@ class NetworkLearner:
 
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
-    ) -> list[float]:
+    ) -> list[list[float]]:
         """One setting after the other."""
         found = []
         for setting in settings:
@@ -81,7 +67,7 @@ class NetworkLearner:
                 curve.append(self._metric(*scores_of(network, self._batches(judge, None, 0))))
 
             self._train(setting, train, epochs, seed, after)
-            found.append(max(curve, default=0.0))
+            found.append(curve + [0.0] * (epochs - len(curve)))  # a training that was given up gets nothing
         return found
 
     def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
@@ -155,3 +141,6 @@ class NetworkLearner:
             seed=seed,
             max_unreadable=task.max_unreadable,
         )
+
+
+register("-finetune", "the whole network", NetworkLearner)

@@ -99,6 +99,9 @@ class TransferSettings(Settings):
     )
     trials: int = Field(30, ge=1, description="settings that optuna tries")
     epochs: int = Field(10, ge=1, description="passes over the training part with each setting tried")
+    judge: Literal["last", "best"] = Field(
+        "last", description="epoch that a setting tried counts by: the last, or as in the benchmark the best"
+    )
     final_epochs: int = Field(50, ge=1, description="passes over all labels with the best setting")
 
 

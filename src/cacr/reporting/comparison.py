@@ -6,6 +6,8 @@ from rich.text import Text
 from cacr.evaluation import Comparison, Line
 from cacr.files import printable
 
+_LABELS = 24  # characters that names keep where the terminal is narrow
+
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
     """What was measured, with spread and test, and what the runs have cost."""
@@ -13,21 +15,22 @@ def comparison_tables(comparison: Comparison) -> list[Table]:
 
 
 def _scores(comparison: Comparison) -> Table:
-    table = Table(title="mean ± standard deviation over seeds, in %", title_justify="left")
-    for heading in ("measured", "runs"):
-        table.add_column(heading, overflow="fold")
+    title = "mean ± standard deviation over seeds, in %; p: paired t-test (w: Welch's), corrected"
+    table = Table(title=title, title_justify="left")
+    table.add_column("measured, runs", overflow="fold", min_width=_LABELS)
     for heading in ("seeds", "score", "difference (95 % interval)", "p"):
         table.add_column(heading, justify="right")
     table.add_column("verdict")
     measure = ""
     for line in comparison.lines:
-        if line.measure != measure and measure:
-            table.add_section()
-        shown = line.measure if line.measure != measure else ""
-        measure = line.measure
-        table.add_row(
-            _text(shown), _text(line.group), str(len(line.scores)), score_text(line), *_difference(line)
-        )
+        if line.measure != measure:
+            if measure:
+                table.add_section()
+            measure = line.measure
+            table.add_row(_text(measure))
+        group = _text(line.group)
+        group.pad_left(2)
+        table.add_row(group, str(len(line.scores)), score_text(line), *_difference(line))
     return table
 
 
@@ -42,7 +45,7 @@ def _difference(line: Line) -> tuple[str, str, str]:
         return "", "", line.verdict
     found = line.difference
     interval = f"{100 * found.mean:+.1f} ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
-    return interval, f"{line.p:.3f} ({found.test})", line.verdict
+    return interval, f"{line.p:.3f}" + (" w" if found.test == "Welch t" else ""), line.verdict
 
 
 def _budgets(comparison: Comparison) -> Table:
