@@ -8,11 +8,10 @@ Finished runs are kept in ``--out`` and not repeated.
     python benchmarks/selection.py cifar10 --data-root DATA --out runs/selection-cifar --set imbalance=exponential
 """
 
-import argparse
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+from _runs import common_settings, measured, run_options
 from rich.console import Console
 from rich.table import Table
 
@@ -44,38 +43,17 @@ RULES: dict[str, Callable[[Row], float]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
-    parser.add_argument("data", nargs="?", default="digits")
-    parser.add_argument("--data-root", type=Path, default=Path("data"))
-    parser.add_argument("--out", type=Path, default=Path("runs/selection"), help="folder for the runs")
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--width", type=float, default=0.1)
-    parser.add_argument("--only", nargs="+", help="names of runs")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting")
-    options = parser.parse_args()
-
-    from cacr.config import parse_assignment
-
-    base = {
-        "data": options.data,
-        "data_root": options.data_root,
-        "epochs": options.epochs,
-        "encoder": "small_alexnet",
-        "width": options.width,
-        "views": 2,
-        "batch_size": 64,
-        "lr": 0.1,
-        "measure_every_epochs": 1,
-        **dict(parse_assignment(text) for text in options.set),
-    }
+    options = run_options(__doc__, out="runs/selection", epochs=12).parse_args()
+    base = {"lr": 0.1, **common_settings(options)}
     table = Table(title=f"kNN accuracy in % of what each rule keeps: {options.data}, width {options.width:g}")
     for heading in ("run", "last", *RULES, "best"):
         table.add_column(heading, justify="left" if heading == "run" else "right")
     lost: dict[str, list[float]] = {}
     for name, settings in RUNS.items():
         if options.only is None or name in options.only:
-            rows = measurements(options.out / name.replace(" ", "-"), {**base, **settings})
-            if not rows:
+            rows = measured(options.out / name.replace(" ", "-"), {**base, **settings})
+            rows = [row for row in rows if row["step"]]
+            if not rows:  # the loss became infinite in the first epoch
                 continue
             chosen = {"last": rows[-1]["knn"]}
             chosen |= {rule: max(rows, key=of)["knn"] for rule, of in RULES.items()}
@@ -87,21 +65,6 @@ def main() -> None:
     for what, of in (("mean loss against the best", lambda x: sum(x) / len(x)), ("largest loss", max)):
         table.add_row(what, *(f"{100 * of(values):.1f}" for values in lost.values()))
     Console(width=160).print(table)
-
-
-def measurements(out: Path, settings: dict[str, Any]) -> list[Row]:
-    """What was measured after each epoch; nothing of a run whose loss became infinite in the first."""
-    from cacr import pretrain
-    from cacr.errors import UserError
-    from cacr.training import RunFolder
-
-    run = RunFolder(out)
-    if not run.report.exists():
-        try:
-            pretrain(out=out, resume=True, **settings)
-        except UserError as error:
-            print(f"{out.name}: {error}")
-    return [row for row in run.read_metrics() if row["step"] and "effective_rank" in row]
 
 
 if __name__ == "__main__":

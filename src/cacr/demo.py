@@ -9,6 +9,7 @@ from cacr.api import evaluate, pretrain
 from cacr.evaluation import Result, results_table
 
 LABELS_PER_CLASS = 10
+RECIPE = "digits-cacr-k4"
 
 
 def run_demo(out: Path) -> str:
@@ -23,7 +24,7 @@ def run_demo(out: Path) -> str:
     console.print(
         "Pretraining without labels on handwritten digits, made unbalanced: few zeros, many nines.\n"
     )
-    outcome = pretrain(data="digits", imbalance="linear", out=out, resume=True)
+    outcome = pretrain(recipe=RECIPE, out=out, resume=True)
     if outcome.status == "interrupted":
         return outcome.status
     console.print(

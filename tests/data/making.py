@@ -1,5 +1,7 @@
 """Images and sets for the tests of data, made on the spot."""
 
+import io
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -45,3 +47,20 @@ def noisy_crop(image: Image.Image, generator: torch.Generator) -> list[torch.Ten
 
 def plain_crop(image: Image.Image, generator: torch.Generator) -> list[torch.Tensor]:
     return [torch.from_numpy(np.array(image.crop((0, 0, 4, 4)))).permute(2, 0, 1)[None]]
+
+
+def encoded(number: int, kind: str = "PNG") -> bytes:
+    """A small image of one grey as the content of a file."""
+    content = io.BytesIO()
+    Image.new("RGB", (12, 12), (number, number, number)).save(content, kind)
+    return content.getvalue()
+
+
+def write_shard(path: Path, files: dict[str, bytes]) -> Path:
+    """A tar file of these files."""
+    with tarfile.open(path, "w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path

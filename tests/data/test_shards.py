@@ -1,36 +1,18 @@
 """Tar shards: streamed, shared out, resumed."""
 
-import io
 import json
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from cacr.data import Batch, Loader, MissingPartError, StreamSource, inspect_source, open_source
 from cacr.data.stream import read_ahead, shuffled
 from cacr.errors import UserError
-from tests.data.making import noisy_crop, plain_crop
+from tests.data.making import encoded, noisy_crop, plain_crop, write_shard
 
 pytest.importorskip("webdataset")
-
-
-def encoded(number: int, kind: str = "PNG") -> bytes:
-    content = io.BytesIO()
-    Image.new("RGB", (12, 12), (number, number, number)).save(content, kind)
-    return content.getvalue()
-
-
-def write_shard(path: Path, files: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
 
 
 @pytest.fixture

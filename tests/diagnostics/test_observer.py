@@ -12,6 +12,7 @@ from cacr.diagnostics.embedding import at_rest
 from cacr.diagnostics.snapshots import is_due, read_pictures, read_snapshots
 from cacr.training import RunFolder
 from tests.conftest import TINY
+from tests.data.making import encoded, write_shard
 
 FIGURES = {
     "entropy",
@@ -56,6 +57,39 @@ def test_a_verdict_is_stored_with_its_history(observed: Path) -> None:
     assert [past["step"] for past in verdict["history"]] == [30, 45]  # nothing is said about fewer steps
     assert verdict["history"][-1]["verdict"] == verdict["verdict"] == "healthy"
     assert verdict["evidence"]
+
+
+def test_everything_logged_is_in_tensorboard_when_asked(photos: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    pretrain(data=photos, out=tmp_path / "run", **TINY, epochs=2, log_every_steps=2, tensorboard=True)
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    logged: dict[str, dict[int, float]] = {}
+    for row in RunFolder(tmp_path / "run").read_metrics():
+        for name, value in row.items():
+            if name not in ("step", "epoch"):
+                logged.setdefault(name, {})[row["step"]] = value
+    assert logged.keys() >= FIGURES | {"loss"}
+    assert set(events.Tags()["scalars"]) == logged.keys()
+    for name, values in logged.items():
+        shown = {event.step: event.value for event in events.Scalars(name)}
+        assert shown == pytest.approx(values, rel=1e-6), name
+
+
+def test_a_stream_is_measured_on_its_last_images(tmp_path: Path) -> None:
+    pytest.importorskip("webdataset")
+    for shard in range(2):
+        files = {f"{n:03}.png": encoded(n) for n in range(12 * shard, 12 * shard + 12)}
+        write_shard(tmp_path / f"{shard}.tar", files)
+    out = tmp_path / "run"
+    outcome = pretrain(data=f"wds:{tmp_path}/{{0..1}}.tar", out=out, **TINY, epochs=2, held_out=6)
+    assert outcome.step == 2 * 3  # 18 images in batches of 8, the last one of two
+    stored = json.loads((out / "held_out.json").read_text())
+    assert stored == {"from": "split", "images": [*range(18, 24)], "not_trained_on": [*range(18, 24)]}
+    assert read_pictures(RunFolder(out)).first.shape[0] == 6
+    assert RunFolder(out).read_metrics()[-1].keys() >= FIGURES
 
 
 def test_which_images_and_how_is_stored(observed: Path) -> None:

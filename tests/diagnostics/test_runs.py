@@ -38,11 +38,9 @@ FAST = {"cacr"}
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """640 handwritten digits: 10 batches an epoch."""
-    source = open_source("digits")
-    assert isinstance(source, ArraySource) and source.labels is not None
-    chosen = np.arange(0, 3840, 6)
+    part = open_source("digits").subset(np.arange(0, 3840, 6))
     path = tmp_path_factory.mktemp("data") / "digits.npz"
-    np.savez(path, x=source.take(chosen)[:, 0].numpy(), y=source.labels[chosen])
+    np.savez(path, x=part.images[:, 0].numpy(), y=part.labels)
     return path
 
 

@@ -13,6 +13,12 @@ from cacr.training import RunFolder, pretrain
 from tests.conftest import TINY, save_images
 
 
+def _two_processes(*arguments: object, **settings: object) -> subprocess.CompletedProcess[str]:
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "cacr", "pretrain", *map(str, arguments), "--devices", "2", *flags]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
 @pytest.mark.slow
 def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
     """140 images are three chunks: one for the first process, two for the second."""
@@ -20,9 +26,7 @@ def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
         save_images(tmp_path / "data" / f"class{number}", 70, size=32, seed=number)
     settings = {**TINY, "max_steps": 1}
     pretrain({"data": str(tmp_path / "data"), **settings}, tmp_path / "one", observe=observe)
-    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "cacr", "pretrain", str(tmp_path / "data"), "--devices", "2", *flags]
-    done = subprocess.run([*command, "--out", str(tmp_path / "two")], capture_output=True, text=True)
+    done = _two_processes(tmp_path / "data", "--out", tmp_path / "two", **settings)
     assert done.returncode == 0, done.stderr
     one, two = (
         json.loads((tmp_path / run / "metrics.jsonl").read_text().split("\n")[0]) for run in ("one", "two")
@@ -32,3 +36,17 @@ def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
         assert two[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
     run = RunFolder(tmp_path / "two")
     assert read_pictures(run).first.shape[0] == read_snapshots(run)[0].z.shape[1] == 64
+
+
+@pytest.mark.slow
+def test_a_collapse_stops_both_processes(photos: Path, tmp_path: Path) -> None:
+    """Without repulsion everything becomes one point; the first process sees it, and the second ends with it."""
+    settings = {**TINY, "repulsion": 0, "lr": 1.0, "epochs": 30, "measure_every_epochs": 1, "seed": 1}
+    done = _two_processes(photos, "--out", tmp_path / "run", "--on-collapse", "stop", **settings)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.count("collapsed to a point") == 1 and "--resume" in done.stdout
+    assert "Traceback" not in done.stderr
+    verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
+    assert verdict["verdict"] == "collapsed to a point" and 30 <= verdict["step"] < 60
+    last = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    assert str(verdict["step"]) in last.name

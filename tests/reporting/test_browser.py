@@ -211,6 +211,59 @@ def test_zoom_and_keyboard(open_page: Open, coloured_page: Path) -> None:
     assert page.locator(".chosen .head").count() == 0 and page.locator("#tip").is_hidden()
 
 
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+Line = tuple[tuple[float, float], tuple[float, float]]
+
+
+def swipe(page: Any, *lines: Line) -> None:
+    """Move a finger along each line, all at once."""
+    client = page.context.new_cdp_session(page)
+    for part in (0, 0.25, 0.5, 0.75, 1):
+        places = [np.add(start, part * np.subtract(end, start)) for start, end in lines]
+        points = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(places)]
+        kind = "touchMove" if part else "touchStart"
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def middle_of_map(page: Any) -> tuple[float, float]:
+    canvas = page.locator(".map canvas:not(.over)")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_finger_on_the_map_scrolls_the_page(open_page: Open, coloured_page: Path) -> None:
+    page = open_page(coloured_page, **PHONE)
+    x, y = middle_of_map(page)
+    inside = """() => { const canvas = document.querySelector(".map canvas");
+    return canvas.placeOf(0)[1] - canvas.getBoundingClientRect().top; }"""
+    scrolled, place = page.evaluate("scrollY"), page.evaluate(inside)
+    swipe(page, ((x, y), (x, y - 200)))
+    page.wait_for_function("before => scrollY > before + 100", arg=scrolled)
+    assert page.evaluate(inside) == pytest.approx(place)
+
+
+def test_fingers_move_and_zoom_a_map_that_was_tapped(open_page: Open, coloured_page: Path) -> None:
+    page = open_page(coloured_page, **PHONE)
+    a, b = lonely(gallery_of(coloured_page), 2)
+    x, y = middle_of_map(page)
+
+    def offset() -> list[float]:
+        return np.subtract(place_of(page, b), place_of(page, a)).tolist()
+
+    page.touchscreen.tap(x, y)
+    before = np.array(offset())
+    swipe(page, ((x - 30, y), (x - 90, y)), ((x + 30, y), (x + 90, y)))
+    assert offset() == pytest.approx(3 * before, rel=0.02)
+    place = place_of(page, a)
+    swipe(page, ((x - 30, y), (x - 10, y + 40)), ((x + 30, y), (x + 50, y + 40)))
+    assert place_of(page, a) == pytest.approx((place[0] + 20, place[1] + 40), abs=2)
+    assert offset() == pytest.approx(3 * before, rel=0.05)
+    swipe(page, ((x, y), (x - 10, y - 50)))
+    assert place_of(page, a) == pytest.approx((place[0] + 10, place[1] - 10), abs=2)
+
+
 def test_curves_are_read_with_pointer_and_keys(
     open_page: Open, coloured_page: Path, coloured_run: Path
 ) -> None:
@@ -268,7 +321,7 @@ def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Pa
     assert page.locator(".chart[data-figure=max_entropy]").count() == 0
     entropy.locator("svg").focus()
     page.keyboard.press("End")
-    assert page.locator("#tip div").first.inner_text() == "1.2 of 1.9"
+    assert page.locator("#tip div").all_inner_texts() == ["1.2 of 1.9", "reference: 1.2"]
 
 
 def test_tables_are_copied_as_csv(open_page: Open, coloured_page: Path) -> None:
@@ -305,11 +358,7 @@ def test_several_runs_share_axes(open_page: Open, coloured_run: Path, trained: P
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_needs_no_sideways_scrolling(open_page: Open, coloured_page: Path, scheme: str) -> None:
     page = open_page(
-        coloured_page,
-        viewport={"width": 360, "height": 740},
-        color_scheme=scheme,
-        has_touch=True,
-        is_mobile=True,
+        coloured_page, **PHONE | {"viewport": {"width": 360, "height": 740}}, color_scheme=scheme
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -57,11 +57,16 @@ def test_a_verdict_is_read_and_a_broken_one_is_none(tmp_path: Path) -> None:
 
 
 def test_a_reference_curve_is_read(tmp_path: Path) -> None:
-    assert read_reference(tmp_path) is None
-    (tmp_path / "reference.json").write_text('{"name": "recipe", "figures": {"knn": [[1, 0.5], [2, 0.6]]}}')
-    assert read_reference(tmp_path) == {"name": "recipe", "series": {"knn": {"x": [1, 2], "y": [0.5, 0.6]}}}
-    (tmp_path / "reference.json").write_text('{"name": "recipe", "figures": {"knn": [1, 2]}}')
-    assert read_reference(tmp_path) is None
+    assert read_reference(tmp_path, None) is None
+    own = tmp_path / "reference.json"
+    own.write_text('{"name": "mine", "figures": {"knn": [[1, 0.5], [2, 0.6]]}}')
+    for recipe in (None, "digits-cacr-k4"):  # what lies in the run folder was put there by somebody
+        assert read_reference(tmp_path, recipe) == {
+            "name": "mine",
+            "series": {"knn": {"x": [1, 2], "y": [0.5, 0.6]}},
+        }
+    own.write_text('{"name": "mine", "figures": {"knn": [1, 2]}}')
+    assert read_reference(tmp_path, None) is None
 
 
 def test_facts_of_a_run(trained: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_largest_page_is_under_15_mb(
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 256, (MOST_POINTS, 32, 32, 3), dtype=np.uint8)
     labels = rng.integers(0, 1000, MOST_POINTS)
-    np.savez(tmp_path / "noise.npz", images=noise, labels=labels)
+    np.savez(tmp_path / "noise.npz", x=noise, y=labels)
     names = [hashlib.sha256(str(number).encode()).hexdigest() + ".jpg" for number in range(MOST_POINTS)]
     monkeypatch.setattr(Shown, "names", lambda shown: ("/data", names))
     run = tmp_path / "run"

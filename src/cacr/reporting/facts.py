@@ -39,7 +39,7 @@ def run_facts(path: Path) -> dict[str, Any]:
         "settings": {field: _text(value) for field, value in settings.model_dump(mode="json").items()},
         "results": [row for result in results for row in _result_rows(name, result)],
         "series": series_of(rows),
-        "reference": read_reference(path),
+        "reference": read_reference(path, settings.recipe),
     }
 
 

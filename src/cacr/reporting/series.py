@@ -4,8 +4,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from cacr.training import RECIPES
 
 MOST_POINTS = 500
 """A longer curve is thinned to so many points, evenly; the last one stays."""
@@ -47,22 +50,23 @@ CHARTS = (
     Chart("alignment", "alignment", "Mean squared distance of two views of an image; less is closer."),
     Chart("uniformity", "uniformity", "Less is more evenly spread over the sphere."),
     Chart("effective_rank", "effective rank", "How many directions the features use.", zero=True),
-    Chart(
-        "positive_distance",
-        "distance of positives",
-        "Mean, and one standard deviation as a band.",
-        zero=True,
-        spread="positive_distance_std",
-    ),
-    Chart(
-        "negative_distance",
-        "distance of negatives",
-        "Mean, and one standard deviation as a band.",
-        zero=True,
-        spread="negative_distance_std",
+    *(
+        Chart(
+            f"{kind}_distance",
+            f"distance of {kind}s",
+            "Mean, and one standard deviation as a band.",
+            zero=True,
+            spread=f"{kind}_distance_std",
+        )
+        for kind in ("positive", "negative")
     ),
     Chart("positive_entropy", "entropy of π⁺", "In nats: how evenly the positives weigh.", zero=True),
-    Chart("reversed_forces", "reversed forces", "Share of negatives that are attracted.", zero=True),
+    Chart(
+        "reversed_forces",
+        "reversed forces",
+        "Share of pairs moved the wrong way: positives apart, negatives together.",
+        zero=True,
+    ),
     Chart("lr", "learning rate", zero=True),
     Chart("images_per_second", "images per second", zero=True),
     Chart("data_wait", "waiting for data", "Share of the time.", zero=True),
@@ -96,20 +100,28 @@ def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [asdict(chart) for chart in (*CHARTS, *others) if chart.figure in found]
 
 
-def read_reference(run: Path) -> dict[str, Any] | None:
-    """The curves that came with a recipe: ``reference.json`` in the run folder, or None.
+def read_reference(run: Path, recipe: str | None) -> dict[str, Any] | None:
+    """Curves to draw behind those of a run: its ``reference.json``, or what comes with its recipe; or None.
 
-    It holds ``{"name": "...", "figures": {"knn": [[epoch, value], ...]}}``.
+    Both hold ``{"name": "...", "figures": {"knn": [[epoch, value], ...]}}``.
+
+    Args:
+        run: the folder of the run.
+        recipe: what the run was started with.
     """
-    try:
-        found = json.loads((run / "reference.json").read_text(encoding="utf-8"))
-        series = {
-            str(figure): _columns([(float(x), _number(float(y))) for x, y in points])
-            for figure, points in found["figures"].items()
-        }
-        return {"name": str(found["name"]), "series": series}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+    of_recipes = files("cacr.training") / "references"
+    places = [run / "reference.json", *([of_recipes / f"{recipe}.json"] if recipe in RECIPES else [])]
+    for place in places:
+        try:
+            found = json.loads(place.read_text(encoding="utf-8"))
+            series = {
+                str(figure): _columns([(float(x), _number(float(y))) for x, y in points])
+                for figure, points in found["figures"].items()
+            }
+            return {"name": str(found["name"]), "series": series}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            continue
+    return None
 
 
 def _thinned(points: list[tuple[float, float | None]]) -> list[tuple[float, float | None]]:

@@ -10,6 +10,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 PLAIN_SECONDS = 30.0
 """Without a terminal, a line is printed at the end of each epoch, but not more often than this."""
 
+WIDE = 100
+"""Columns of a terminal that has room for the time elapsed too; elsewhere the time left says more."""
+
 
 def duration(seconds: float) -> str:
     """A time that a person reads at a glance: ``42 s``, ``3 min 10 s``, ``5 h 12 min``, ``3 days 4 h``."""
@@ -43,7 +46,7 @@ class TrainingProgress:
                 TextColumn(
                     "{task.percentage:3.0f}%  loss {task.fields[loss]}{task.fields[seen]}  {task.fields[rate]} images/s"
                 ),
-                TimeElapsedColumn(),
+                *([TimeElapsedColumn()] if console.width >= WIDE else []),
                 TextColumn("{task.fields[left]} left"),
                 console=console,
             )

@@ -1,7 +1,8 @@
-"""The paper's experiments as complete settings, by name: ``cacr pretrain --recipe NAME``.
+"""The paper's experiments as complete settings, by name: ``cacr pretrain --recipe NAME``; and the demo's.
 
 What the paper leaves open is chosen as ``docs/frameworks.md`` says. A recipe is a starting point: settings that
-are given beside it win.
+are given beside it win. ``references/NAME.json`` holds what a recipe's own runs measured, where somebody ran them
+(``benchmarks/reference.py``); the page of a run with this recipe draws it behind the run's own curves.
 """
 
 from collections.abc import Mapping
@@ -220,6 +221,26 @@ def _moco_v3() -> None:
             _add(f"imagenet-moco-v3-{name}-{kind}", f"MoCo v3, {title}: {summary}", described, base, *parts)
 
 
+def _demo() -> None:
+    """What ``cacr demo`` trains: minutes on a processor."""
+    digits: dict[str, Any] = {
+        "data": "digits",
+        "imbalance": "linear",
+        "preset": "digits",
+        "image_size": 32,
+        "width": 0.25,
+        "base_lr": 0.36,
+        "schedule": "cosine",
+        "warmup_epochs": 0.4,
+        "batch_size": 128,
+        "epochs": 8,
+    }
+    described = Described("digits", 2200, 28, in_memory=True)
+    cacr = _objective("cacr", t_neg=4.0)
+    _add("digits-cacr-k4", "the demo: CACR, four positives", described, _SMALL, _FOUR, cacr, digits)
+
+
+_demo()
 _small_scale("cifar10", images=50_000, side=32, size=32, t_one=2.0, t_four=0.9)
 _small_scale("cifar100", images=50_000, side=32, size=32, t_one=3.0, t_four=2.0)
 _small_scale("stl10", images=105_000, side=96, size=64, t_one=3.0, t_four=2.0)

@@ -16,7 +16,7 @@ function ticks(low, high) {
 function extent(values, zero) {
   const known = values.filter((v) => v !== null);
   let low = Math.min(...known, ...(zero ? [0] : [])), high = Math.max(...known, ...(zero ? [0] : []));
-  if (low === high) [low, high] = [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
+  if (low === high) [low, high] = [zero ? low : low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
   const room = (high - low) * 0.05;
   return [zero && low === 0 ? 0 : low - room, high + room];
 }
@@ -47,7 +47,7 @@ function chart(spec, runs) {
     .filter(({ series }) => series && series.y.some((v) => v !== null));
   if (!lines.length) return null;
   const of = (figure) => (figure ? lines.map(({ run }) => run.series[figure]).filter(Boolean) : []);
-  const references = runs.map((run) => run.reference?.series[spec.figure]).filter(Boolean);
+  const references = [...new Map(runs.map(({ reference }) => [reference?.name, reference?.series[spec.figure]])).values()].filter(Boolean);
   const all = [...lines.map(({ series }) => series), ...of(spec.bound), ...references];
   const spreads = lines.flatMap(({ run, series }) => {
     const spread = spec.spread ? run.series[spec.spread] : null;
@@ -75,27 +75,29 @@ function chart(spec, runs) {
     svg.append(draw("path", { class: "line", stroke: ink, "stroke-dasharray": DASHES[number % DASHES.length], d: pathOf(series, x, y) }));
     if (series.x.length === 1) svg.append(draw("circle", { cx: x(series.x[0]), cy: y(series.y[0]), r: 3, fill: ink }));
   }
-  addReader(svg, spec, lines, x);
+  addReader(svg, spec, lines, references, x);
   return make("figure", { class: "chart", "data-figure": spec.figure }, make("figcaption", {}, make("b", {}, spec.title), make("span", {}, spec.about)), svg);
 }
 
 /** Reads the values at the pointer, or with the arrow keys when the chart has the focus. */
-function addReader(svg, spec, lines, x) {
+function addReader(svg, spec, lines, references, x) {
   const cross = draw("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
   svg.append(cross);
-  const longest = lines.reduce((a, b) => (b.series.x.length > a.series.x.length ? b : a)).series.x;
-  let place = longest.length - 1;
+  const epochs = [...new Set(lines.flatMap(({ series }) => series.x))].sort((a, b) => a - b);
+  let place = epochs.length - 1;
   const nearest = (list, value) => list.reduce((best, v, i) => (Math.abs(v - value) < Math.abs(list[best] - value) ? i : best), 0);
+  const at = (series, epoch) => short(series.y[nearest(series.x, epoch)]);
   const read = (clientX, clientY) => {
-    const epoch = longest[place];
+    const epoch = epochs[place];
     cross.setAttribute("x1", x(epoch));
     cross.setAttribute("x2", x(epoch));
     cross.setAttribute("visibility", "visible");
-    const rows = lines.map(({ run, series }) => {
-      const i = nearest(series.x, epoch);
-      const bound = spec.bound && run.series[spec.bound] ? ` of ${short(run.series[spec.bound].y[nearest(run.series[spec.bound].x, epoch)])}` : "";
-      return make("div", {}, `${lines.length > 1 ? run.name + ": " : ""}${short(series.y[i])}${bound}`);
+    const going = ({ x }) => epoch <= x.at(-1); // a run that has ended by then has no value
+    const rows = lines.filter(({ series }) => going(series)).map(({ run, series }) => {
+      const bound = spec.bound && run.series[spec.bound] ? ` of ${at(run.series[spec.bound], epoch)}` : "";
+      return make("div", {}, `${lines.length > 1 ? run.name + ": " : ""}${at(series, epoch)}${bound}`);
     });
+    rows.push(...references.filter(going).map((series) => make("div", {}, `reference: ${at(series, epoch)}`)));
     showTip(clientX, clientY, make("b", {}, `${spec.title}, epoch ${short(epoch)}`), ...rows);
   };
   const leave = () => {
@@ -104,20 +106,19 @@ function addReader(svg, spec, lines, x) {
   };
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    place = nearest(longest.map(x), at);
+    place = nearest(epochs.map(x), ((event.clientX - box.left) / box.width) * WIDTH);
     read(event.clientX, event.clientY);
   });
   svg.addEventListener("pointerleave", leave);
   svg.addEventListener("blur", leave);
   svg.addEventListener("keydown", (event) => {
-    const move = { ArrowLeft: -1, ArrowRight: 1, Home: -longest.length, End: longest.length }[event.key];
+    const move = { ArrowLeft: -1, ArrowRight: 1, Home: -epochs.length, End: epochs.length }[event.key];
     if (event.key === "Escape") leave();
     if (!move) return;
     event.preventDefault();
-    place = Math.min(longest.length - 1, Math.max(0, place + move));
+    place = Math.min(epochs.length - 1, Math.max(0, place + move));
     const box = svg.getBoundingClientRect();
-    read(box.left + (x(longest[place]) / WIDTH) * box.width, box.top + box.height / 3);
+    read(box.left + (x(epochs[place]) / WIDTH) * box.width, box.top + box.height / 3);
   });
 }
 

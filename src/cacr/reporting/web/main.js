@@ -75,7 +75,7 @@ function mapSection(gallery) {
     gallery.folder ? make("p", { class: "soft" }, `Names are relative to ${gallery.folder}`) : null,
     mapControls(state),
     make("div", { class: "maps" }, state.views.map((view) => view.element)),
-    make("p", { class: "soft" }, "Drag to move; click the map, then scroll to zoom. Keys: arrows, + and −, 0 for the whole map, N and P for the next and previous image, Enter to choose, Escape to let go."),
+    make("p", { class: "soft" }, "Drag to move; click the map, then scroll to zoom. With fingers: tap it, then one moves and two zoom. Keys: arrows, + and −, 0 for the whole map, N and P for the next and previous image, Enter to choose, Escape to let go."),
     chosenPanel(state, page.runs)
   );
 }

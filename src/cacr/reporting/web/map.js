@@ -205,6 +205,11 @@ class MapView {
     else showTip(event.clientX, event.clientY, ...this.state.gallery.card(image, this.map));
   }
 
+  /** Moves all maps by pixels of this one. */
+  moveBy(dx, dy) {
+    this.state.moveBy(dx / this.side, dy / this.side);
+  }
+
   listen() {
     const canvas = this.canvas, down = new Map();
     let moved = 0;
@@ -212,7 +217,6 @@ class MapView {
       canvas.setPointerCapture(event.pointerId);
       down.set(event.pointerId, [event.clientX, event.clientY]);
       moved = down.size > 1 ? 99 : 0;
-      canvas.focus({ preventScroll: true });
     });
     canvas.addEventListener("pointermove", (event) => {
       const before = down.get(event.pointerId);
@@ -220,14 +224,14 @@ class MapView {
       const now = [event.clientX, event.clientY];
       moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
       const other = [...down].find(([id]) => id !== event.pointerId)?.[1];
+      if (moved > 4) hideTip();
       if (other) {
+        // what lies between two fingers stays between them
+        this.moveBy((before[0] - now[0]) / 2, (before[1] - now[1]) / 2);
         const [was, is] = [before, now].map((p) => Math.hypot(p[0] - other[0], p[1] - other[1]));
         const box = canvas.getBoundingClientRect();
-        this.state.zoomBy(is / Math.max(1, was), this.toMap(other[0] - box.left, other[1] - box.top));
-      } else if (moved > 4) {
-        hideTip();
-        this.state.moveBy((before[0] - now[0]) / this.side, (before[1] - now[1]) / this.side);
-      }
+        this.state.zoomBy(is / Math.max(1, was), this.toMap((now[0] + other[0]) / 2 - box.left, (now[1] + other[1]) / 2 - box.top));
+      } else if (moved > 4 && (event.pointerType !== "touch" || document.activeElement === canvas)) this.moveBy(before[0] - now[0], before[1] - now[1]);
       down.set(event.pointerId, now);
     });
     const up = (event) => {
@@ -258,12 +262,12 @@ class MapView {
   }
 
   key(event) {
-    const { state } = this, step = 40 / this.side;
+    const { state } = this, step = 40;
     const actions = {
-      ArrowLeft: () => state.moveBy(-step, 0),
-      ArrowRight: () => state.moveBy(step, 0),
-      ArrowUp: () => state.moveBy(0, -step),
-      ArrowDown: () => state.moveBy(0, step),
+      ArrowLeft: () => this.moveBy(-step, 0),
+      ArrowRight: () => this.moveBy(step, 0),
+      ArrowUp: () => this.moveBy(0, -step),
+      ArrowDown: () => this.moveBy(0, step),
       "+": () => state.zoomBy(1.4),
       "=": () => state.zoomBy(1.4),
       "-": () => state.zoomBy(1 / 1.4),
