@@ -134,8 +134,17 @@ def test_missing_and_damaged_weights_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds no encoder\.safetensors"):
         load_encoder(tmp_path)
     save_encoder(tmp_path, make(), replace(make().info, width=0.1))
-    with pytest.raises(UserError, match="does not hold the encoder"):
+    with pytest.raises(
+        UserError, match=r"does not hold .* \(small_alexnet\): \d+ tensors are of another shape, such as"
+    ):
         load_encoder(tmp_path)
+    other = build_encoder("resnet18", image_size=32)
+    save_encoder(tmp_path, other, make().info)
+    counts = [len(encoder.backbone.state_dict()) for encoder in (make(), other)]
+    with pytest.raises(UserError) as caught:
+        load_encoder(tmp_path)
+    assert f"{counts[0]} tensors are lacking, such as " in str(caught.value)
+    assert f"{counts[1]} tensors are not its own, such as " in str(caught.value)
     (tmp_path / "encoder.safetensors").write_bytes(b"1234567")
     with pytest.raises(UserError, match="not a readable safetensors file"):
         load_encoder(tmp_path)

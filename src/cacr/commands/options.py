@@ -47,4 +47,5 @@ def show(thing: Any) -> None:
     """Print a text as it is, or a table."""
     from rich.console import Console
 
-    Console(highlight=False, markup=False).print(thing)
+    # A line of text is left to the terminal to break, so that what is copied from it stays one line.
+    Console(highlight=False, markup=False).print(thing, soft_wrap=isinstance(thing, str))

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -10,11 +11,12 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
+from torch import Tensor
 
 from cacr.encoders.build import build_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.errors import UserError
-from cacr.files import check_format, write_atomically
+from cacr.files import check_format, printable, write_atomically
 
 WEIGHTS = "encoder.safetensors"
 _INFO = TypeAdapter(EncoderInfo)
@@ -46,10 +48,12 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     weights = weights_file(Path(path))
     info = read_info(weights.with_suffix(".json"))
     encoder = build_encoder(info.encoder, image_size=info.image_size, width=info.width)
-    try:
-        encoder.backbone.load_state_dict(read_safetensors(weights))
-    except RuntimeError as error:
-        raise UserError(f"{weights} does not hold the encoder that its .json describes: {error}") from None
+    stored = read_safetensors(weights)
+    if wrong := _misfit(encoder.backbone.state_dict(), stored):
+        raise UserError(
+            f"{weights} does not hold the encoder that its .json describes ({info.encoder}): {wrong}"
+        )
+    encoder.backbone.load_state_dict(stored)
     if encoder.feature_dim != info.feature_dim:
         raise UserError(
             f"{weights.with_suffix('.json')} is damaged: feature_dim is {info.feature_dim}, "
@@ -67,6 +71,21 @@ def weights_file(path: Path) -> Path:
     if not file.exists():
         raise UserError(f"{path} holds no {WEIGHTS}: not a run folder, or its pretraining has not finished")
     return file
+
+
+def _misfit(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
+    """In words what tensors of a file do not fit; empty if all do."""
+    shapes = [name for name in stored if name in expected and stored[name].shape != expected[name].shape]
+    kinds = {
+        "lacking": [name for name in expected if name not in stored],
+        "not its own": [name for name in stored if name not in expected],
+        "of another shape": shapes,
+    }
+    return "; ".join(
+        f"{len(names):,} tensors are {kind}, such as {printable(names[0])}"
+        for kind, names in kinds.items()
+        if names
+    )
 
 
 def read_info(path: Path) -> EncoderInfo:

@@ -3,7 +3,7 @@
 import json
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b, file_digest
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -157,7 +158,7 @@ class _Mark:
 _MARK, _RESULT = TypeAdapter(_Mark), TypeAdapter(Result)
 
 
-def results_table(results: Sequence[Result]) -> Table:
+def results_table(results: Sequence[Result]) -> Group:
     """Results as a table: a line for each protocol, number of labels and measure, a column for each subject.
 
     Under it stands what they were judged on, how many images are left out, and the notes on the data.
@@ -168,7 +169,7 @@ def results_table(results: Sequence[Result]) -> Table:
         for measure, text in result.measures.items():
             line = scores.setdefault((result.protocol, result.labels_per_class, measure), {})
             line[result.subject] = text
-    table = Table(caption=_caption(results) if results else None)
+    table = Table()
     for heading in ("protocol", "labels", "measure"):
         table.add_column(heading)
     for subject in subjects:
@@ -176,11 +177,21 @@ def results_table(results: Sequence[Result]) -> Table:
     for (protocol, labels, measure), texts in scores.items():
         used = "all" if labels is None else f"{labels} a class"
         table.add_row(protocol, used, measure, *(texts.get(subject, "") for subject in subjects))
-    return table
+    return with_lines(table, (_judged_on(results), *shown_notes(results)) if results else ())
 
 
-def _caption(results: Sequence[Result]) -> Text:
-    """Plain text: a folder called ``[bold]`` is a name."""
+def with_lines(table: Table, lines: Iterable[str]) -> Group:
+    """A table, and under it lines of plain text: a folder called ``[bold]`` is a name."""
+    return Group(table, *(Text(printable(line), style="dim") for line in lines))
+
+
+def shown_notes(results: Iterable[Result]) -> list[str]:
+    """The notes of results, each once; that folders are classes goes without saying in an evaluation."""
+    notes = dict.fromkeys(note for result in results for note in result.notes)
+    return [note for note in notes if "taken for classes" not in note]
+
+
+def _judged_on(results: Sequence[Result]) -> str:
     left_out: dict[str, int] = {}
     for result in results:
         left_out[result.split] = max(left_out.get(result.split, 0), result.counts.get("unreadable", 0))
@@ -188,8 +199,4 @@ def _caption(results: Sequence[Result]) -> Text:
         f"{split} ({count:,} unreadable images left out)" if count else split
         for split, count in left_out.items()
     )
-    notes = dict.fromkeys(note for result in results for note in result.notes)
-    return Text(
-        "\n".join(printable(line) for line in ("judged on " + "; ".join(judged), *notes)),
-        style="table.caption",
-    )
+    return "judged on " + "; ".join(judged)

@@ -62,8 +62,8 @@ def evaluate_suite(
     settings = evaluate_settings(values)
     if settings.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError(
-            "suite:PATH and --against are measured by one process, since one that fails on a data set would hold up the "
-            "others: leave devices and torchrun out"
+            "suite:PATH and --against are measured by one process, since one that fails on a data set would hold "
+            "up the others: leave devices and torchrun out"
         )
     chosen = protocol_settings(settings.protocols, settings.options)
     metric_of(settings)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
-from cacr.evaluation.result import Result
+from cacr.evaluation.result import Result, shown_notes, with_lines
 from cacr.files import printable
 
 DECIMALS = 3
@@ -22,7 +22,7 @@ class Failure:
     reason: str
 
     def __str__(self) -> str:
-        return f"{printable(self.name)}: {self.reason}"
+        return f"{printable(self.name)}: {' '.join(self.reason.split())}"
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class SuiteReport:
         }
 
 
-def suite_table(report: SuiteReport) -> Table:
+def suite_table(report: SuiteReport) -> Group:
     """Scores of every data set, means and wins, as in the paper's Table 6."""
-    table = Table(caption=Text("\n".join(_caption(report)), style="table.caption"))
+    table = Table()
     for heading in ("data", "protocol", "metric"):
         table.add_column(heading)
     for contestant in report.contestants:
@@ -129,10 +129,10 @@ def suite_table(report: SuiteReport) -> Table:
         if sets := report.complete(protocol):
             means = (f"{100 * report.mean(protocol, c):.1f} %" for c in report.contestants)
             table.add_row(f"mean of {len(sets)}", protocol, "", *means, end_section=True)
-    return table
+    return with_lines(table, _lines(report))
 
 
-def _caption(report: SuiteReport) -> list[str]:
+def _lines(report: SuiteReport) -> list[str]:
     lines = [
         f"{protocol}, {report.contestants[0]} against {other.removeprefix('against ')}: "
         f"{report.standing(protocol, other)}"
@@ -140,8 +140,7 @@ def _caption(report: SuiteReport) -> list[str]:
         for other in report.contestants[1:]
         if report.complete(protocol)
     ]
-    notes = dict.fromkeys(note for result in report.results.values() for note in result.notes)
-    lines += [printable(note) for note in notes if "taken for classes" not in note]
+    lines += shown_notes(report.results.values())
     if report.failures:
         lines.append(f"{len(report.failures)} of {len(report.sets)} data sets failed:")
         lines += [f"  {failure}" for failure in report.failures]
