@@ -118,10 +118,13 @@ def label_curves(options: argparse.Namespace) -> None:
     """Linear probes and fine-tuning with a share of CIFAR-10's labels."""
     from cacr import evaluate
 
-    for method, seed, run, baselines in finished_runs(options):
+    runs = list(finished_runs(options))
+    # Share by share, each with all seeds, so that what is done after any time are whole rows of the table.
+    for protocol in ("linear", "finetune"):
         for share, settings in SHARES.items():
             few = {name: value for name, value in settings.items() if name in ("labels_per_class", "draws")}
-            for protocol, chosen in (("linear", few), ("finetune", settings)):
+            chosen = few if protocol == "linear" else settings
+            for method, seed, run, baselines in runs:
                 if f"{protocol} {share}" in known(options, method, seed):
                     continue
                 for result in evaluate(

@@ -12,12 +12,9 @@ from cacr.errors import UserError
 from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.multilabel import merge_copies
 from cacr.evaluation.sets import known_set
-from cacr.evaluation.splits import Labels, hold_out
+from cacr.evaluation.splits import HELD_OUT, Labels, hold_out
 
 Targets = NDArray[np.float32]
-
-HELD_OUT = 0.2
-"""Share of each class that judges where there is no test part."""
 
 
 @dataclass(frozen=True)
