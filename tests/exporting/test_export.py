@@ -17,6 +17,7 @@ from PIL import Image
 import cacr
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.errors import UserError
+from cacr.evaluation import write_result
 from cacr.exporting import FORMATS, export, export_run
 from cacr.exporting.card import preparation
 
@@ -163,6 +164,9 @@ def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path,
     unmeasured = export_run(copied, "torch", tmp_path / "first.safetensors")
     assert "Not evaluated." in unmeasured.card.read_text()
     (result,) = cacr.evaluate(run=copied, data=classes, protocols="knn", k=3)
+    write_result(
+        copied / "evaluation", replace(result, notes=[*result.notes, f"3 files in {classes}/train are odd"])
+    )
     done = export_run(copied, "torch", tmp_path / "my_encoder.safetensors")
     card = done.card.read_text()
     for fact in (
@@ -172,6 +176,8 @@ def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path,
         "| images | 40 |",
         "| objective | cacr |",
         "| preset | cifar |",
+        "| passes over the images | 2 |",
+        f"\n\n3 files in {classes.name}/train are odd.\n",
         "weight_decay = 0.0001",
         "k=3",
         f"| this encoder | all | accuracy | {result.text} | the test part of {classes.name} |",
@@ -179,6 +185,7 @@ def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path,
         "To be filled in",
     ):
         assert fact in card, fact
+    assert "| epochs |" not in card and "taken for classes" not in card
     for text in (card, done.info.read_text()):
         assert str(classes.parent) not in text and str(tmp_path) not in text
 

@@ -7,7 +7,10 @@ from typing import Any
 import cacr
 from cacr.config import PretrainSettings
 from cacr.encoders import Encoder, EncoderInfo
+from cacr.errors import UserError
 from cacr.evaluation import Result
+from cacr.evaluation.budget import budget_of
+from cacr.evaluation.result import shown_notes
 from cacr.files import printable
 
 _LIBRARIES = {"timm": "timm", "torch": "pytorch", "onnx": "onnx"}
@@ -83,6 +86,9 @@ def _training(info: EncoderInfo, settings: PretrainSettings | None) -> str:
     if not info.training:
         return "Nothing is known about its training."
     facts = {**info.training, "preset": info.preset}
+    if passes := _passes(info, settings):  # where max_steps ends a run, its epochs are only what was planned
+        facts.pop("epochs", None)
+        facts["passes over the images"] = passes
     text = _table(("", ""), ((name.replace("_", " "), _value(value)) for name, value in facts.items()))
     if facts.get("finished") is False:
         text += "\n\nThe run was not finished when this file was written."
@@ -101,6 +107,17 @@ def _training(info: EncoderInfo, settings: PretrainSettings | None) -> str:
     return text
 
 
+def _passes(info: EncoderInfo, settings: PretrainSettings | None) -> str:
+    """How often each image was seen; empty if it is not known."""
+    if settings is None:
+        return ""
+    try:
+        budget = budget_of(info.training, settings.accumulate, Path("encoder.json"))
+    except UserError:
+        return ""
+    return f"{budget.views_seen / (budget.images * budget.views):,.4g}"
+
+
 def _evaluation(results: Sequence[Result]) -> str:
     if not results:
         return "Not evaluated."
@@ -117,7 +134,9 @@ def _evaluation(results: Sequence[Result]) -> str:
         for result in results
         for measure, text in result.measures.items()
     )
-    return _table(("protocol", "what", "labels", "measure", "score", "judged on", "settings"), rows)
+    table = _table(("protocol", "what", "labels", "measure", "score", "judged on", "settings"), rows)
+    notes = dict.fromkeys(_without_path(note, r) for r in results for note in shown_notes([r]))
+    return "\n".join([table, *(f"\n{_plain(note)}." for note in notes)])
 
 
 def _without_path(text: str, result: Result) -> str:
