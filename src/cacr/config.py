@@ -96,7 +96,8 @@ class PretrainSettings(Settings):
         None, ge=1, description="end after so many optimiser steps, schedule included"
     )
     optimizer: Literal["auto", "sgd", "lars", "adam", "adamw"] = Field(
-        "auto", description="sgd, lars, adam or adamw; auto: adamw for transformers, else sgd"
+        "auto",
+        description="sgd, lars, adam or adamw; auto: adamw for transformers, lars in framework momentum, or sgd",
     )
     lr: Annotated[float, Field(gt=0)] | Auto = Field(
         "auto", description="peak learning rate; auto: base_lr x images in a step / 256"

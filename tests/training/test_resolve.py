@@ -51,6 +51,13 @@ def test_the_rate_of_the_paper_for_long_runs_and_more_for_short_ones() -> None:
     assert short.objective_options == {"t_neg": 4.0}
 
 
+@pytest.mark.parametrize(("epochs", "rate"), [(200, 0.15), (5, 1.05)])
+def test_convolutions_with_momentum_keys_take_lars(epochs: int, rate: float) -> None:
+    asked = PretrainSettings(data="a", batch_size=128, epochs=epochs, framework="momentum")
+    settings = resolve(asked, _source(20_000, 8), world_size=1, device=CPU)
+    assert (settings.optimizer, settings.lr) == ("lars", pytest.approx(rate))
+
+
 def test_too_few_images_and_too_small_shares_are_refused() -> None:
     with pytest.raises(UserError, match="a batch of 64 images needs at least so many, arrays has 10"):
         resolve(PretrainSettings(data="arrays", batch_size=64), _source(10, 32), world_size=1, device=CPU)

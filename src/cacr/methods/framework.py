@@ -50,6 +50,7 @@ class Framework(nn.Module, ABC):
         objective: pairs -> named parts of the loss.
         has_predictor: whether it takes ``predictor``, embeddings -> predictions.
         usual_dim: dimension of the embeddings where nothing else is asked for.
+        usual_optimizer: of an encoder that is no transformer, where nothing else is asked for.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
         exchange: how processes share embeddings for the loss, see :func:`cacr.methods.gather.exchanged`.
         encode_chunk: images encoded at a time, see :mod:`cacr.methods.chunks`; None: all of a process's.
@@ -64,6 +65,7 @@ class Framework(nn.Module, ABC):
     encode_chunk: int | None = None
     has_predictor: ClassVar[bool] = False
     usual_dim: ClassVar[int] = 128
+    usual_optimizer: ClassVar[str] = "sgd"
     sync_batch_norm: ClassVar[bool] = False
     objective_defaults: ClassVar[Mapping[str, Any]] = {}
     meaningless_options: ClassVar[frozenset[str]] = frozenset()

@@ -42,6 +42,7 @@ class Momentum(Framework):
 
     has_predictor = True
     usual_dim = 256
+    usual_optimizer = "lars"
     sync_batch_norm = True
     objective_defaults: ClassVar = {"pos_grad": False, "negatives": "cross"}
 

@@ -42,8 +42,8 @@ MEASURED_VIEWS = 5
 DIAGNOSTICS_SHARE = 0.03
 """Of the time of training that diagnostics may take."""
 
-SHORT_RATE = 3
-"""Factor on the learning rate of SGD in a short run."""
+SHORT_RATES = {"sgd": 3, "lars": 7}
+"""Factors on the learning rate in a short run."""
 
 _PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digits": "digits"}
 
@@ -125,8 +125,8 @@ def resolve(
     choose("measure_every_epochs", _epochs_between(measured, data.images, views))
     short = length.total * settings.accumulate * batch * views < SHORT_RUN
     framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
-    optimizer = choose("optimizer", "adamw" if transformer else "sgd")
-    rate = settings.base_lr or USUAL[optimizer].base_lr * (SHORT_RATE if short and optimizer == "sgd" else 1)
+    optimizer = choose("optimizer", "adamw" if transformer else framework.usual_optimizer)
+    rate = settings.base_lr or USUAL[optimizer].base_lr * (SHORT_RATES.get(optimizer, 1) if short else 1)
     choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
     choose("weight_decay", USUAL[optimizer].weight_decay)
     as_moco_v3 = transformer and settings.framework == "momentum"
