@@ -116,7 +116,8 @@ class Queue(Framework):
     def _known(self) -> Tensor:
         """The keys in the queue (at most size, dim); before the first, its random vectors."""
         if not self._full:  # once it is, the device need not be asked at every step
-            known = int(self.enqueued)
+            # a dry run, on a device without values, is about the memory of a full queue
+            known = len(self.queue) if self.enqueued.is_meta else int(self.enqueued)
             self._full = known >= len(self.queue)
             if 0 < known < len(self.queue):
                 return self.queue[:known]
