@@ -69,6 +69,17 @@ def test_a_reference_curve_is_read(tmp_path: Path) -> None:
     assert read_reference(tmp_path, None) is None
 
 
+def test_a_recipe_brings_its_curve(tmp_path: Path) -> None:
+    found = read_reference(tmp_path, "digits-cacr-k4")
+    assert found is not None and found["name"].startswith(
+        "digits-cacr-k4, mean of 3 seeds (2,200 images, 8 epochs"
+    )
+    assert found["series"].keys() >= {"loss", "attraction", "repulsion", "knn", "entropy", "effective_rank"}
+    assert found["series"]["knn"]["x"] == list(range(9)) == found["series"]["entropy"]["x"]
+    assert found["series"]["loss"]["x"][-1] == 8
+    assert read_reference(tmp_path, "cifar10-cl") is None and read_reference(tmp_path, "../secret") is None
+
+
 def test_facts_of_a_run(trained: Path) -> None:
     facts = run_facts(trained)
     assert facts["title"].startswith("cacr on classes") and facts["name"] == "trained"
