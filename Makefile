@@ -21,7 +21,7 @@ test-all: lint
 
 # For the tests of the report page, where no Chromium is installed already; needs the network.
 browser: install
-	@command -v chromium chromium-browser google-chrome || $(BIN)/playwright install chromium
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || $(BIN)/playwright install chromium
 
 format: install
 	$(BIN)/ruff format .
