@@ -2,13 +2,17 @@
 
 Trains runs that learn and runs that go wrong, measures each after every epoch, and prints for every rule the online kNN
 accuracy (on the held-out images) of the measurement that the rule chooses, beside the last one and the best one.
-Finished runs are kept in ``--out`` and not repeated.
+Finished runs are kept in ``--out`` and not repeated. ``--runs`` judges the rules on runs that are there already, such as
+those of ``verdicts.py``, and trains none.
 
     python benchmarks/selection.py digits --out runs/selection
     python benchmarks/selection.py cifar10 --data-root DATA --out runs/selection-cifar --set imbalance=exponential
+    python benchmarks/selection.py --runs runs/verdicts/*
 """
 
-from collections.abc import Callable, Mapping
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from _runs import common_settings, measured, run_options
@@ -43,28 +47,50 @@ RULES: dict[str, Callable[[Row], float]] = {
 
 
 def main() -> None:
-    options = run_options(__doc__, out="runs/selection", epochs=12).parse_args()
-    base = {"lr": 0.1, **common_settings(options)}
-    table = Table(title=f"kNN accuracy in % of what each rule keeps: {options.data}, width {options.width:g}")
+    parser = run_options(__doc__, out="runs/selection", epochs=12)
+    parser.add_argument(
+        "--runs", type=Path, nargs="+", help="runs to judge the rules on, in place of new ones"
+    )
+    options = parser.parse_args()
+    table = Table(title="kNN accuracy in % of what each rule keeps")
     for heading in ("run", "last", *RULES, "best"):
         table.add_column(heading, justify="left" if heading == "run" else "right")
-    lost: dict[str, list[float]] = {}
+    gained: dict[str, list[float]] = {}
+    for name, found in existing(options) if options.runs else trained(options):
+        rows = [row for row in found if row["step"] and "knn" in row]
+        if len(rows) < 2:  # the loss became infinite in the first epochs, or nothing was to choose
+            continue
+        chosen = {"last": rows[-1]["knn"]}
+        chosen |= {rule: max(rows, key=of)["knn"] for rule, of in RULES.items()}
+        chosen["best"] = max(row["knn"] for row in rows)
+        table.add_row(name, *(f"{100 * value:.1f}" for value in chosen.values()))
+        for rule, value in chosen.items():
+            gained.setdefault(rule, []).append(value - chosen["last"])
+    table.add_section()
+    count = len(gained["last"])
+    for what, of in (
+        (f"mean gain over the last, {count} runs", lambda x: sum(x) / len(x)),
+        ("least gain", min),
+    ):
+        table.add_row(what, *(f"{100 * of(values):+.1f}" for values in gained.values()))
+    Console(width=160).print(table)
+
+
+def trained(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Names and measurements of the runs above."""
+    base = {"lr": 0.1, **common_settings(options)}
     for name, settings in RUNS.items():
         if options.only is None or name in options.only:
-            rows = measured(options.out / name.replace(" ", "-"), {**base, **settings})
-            rows = [row for row in rows if row["step"]]
-            if not rows:  # the loss became infinite in the first epoch
-                continue
-            chosen = {"last": rows[-1]["knn"]}
-            chosen |= {rule: max(rows, key=of)["knn"] for rule, of in RULES.items()}
-            chosen["best"] = max(row["knn"] for row in rows)
-            table.add_row(name, *(f"{100 * value:.1f}" for value in chosen.values()))
-            for rule, value in chosen.items():
-                lost.setdefault(rule, []).append(chosen["best"] - value)
-    table.add_section()
-    for what, of in (("mean loss against the best", lambda x: sum(x) / len(x)), ("largest loss", max)):
-        table.add_row(what, *(f"{100 * of(values):.1f}" for values in lost.values()))
-    Console(width=160).print(table)
+            yield name, measured(options.out / name.replace(" ", "-"), {**base, **settings})
+
+
+def existing(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Names and measurements of runs that are there already; folders that are none are passed over."""
+    from cacr.training import RunFolder
+
+    for path in options.runs:
+        if (path / "metrics.jsonl").exists():
+            yield path.name, [row for row in RunFolder(path).read_metrics() if "effective_rank" in row]
 
 
 if __name__ == "__main__":

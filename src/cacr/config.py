@@ -160,7 +160,8 @@ class PretrainSettings(Settings):
         "warn", description="when the embeddings collapse or the loss diverges: warn, or stop the run"
     )
     keep_best: bool = Field(
-        True, description="keep the encoder with the largest effective rank in best/, beside the last one"
+        True,
+        description="keep the encoder with the most evenly spread embeddings in best/, beside the last one",
     )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")

@@ -42,14 +42,14 @@ def _assert_same(encoder: Path, weights: dict) -> None:
         torch.testing.assert_close(found[name], value, rtol=0, atol=0)
 
 
-def test_the_encoder_of_the_largest_rank_is_kept_beside_the_last(
+def test_the_encoder_of_the_most_even_spread_is_kept_beside_the_last(
     classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = _pretrain(tmp_path / "run", classes, monkeypatch)
     run = RunFolder(tmp_path / "run")
     rows = [row for row in run.read_metrics() if "effective_rank" in row]
     assert [row["step"] for row in rows] == [0, 5, 10, 15, 20]
-    best = max(rows[1:], key=lambda row: row["effective_rank"])
+    best = min(rows[1:], key=lambda row: row["uniformity"])
     _assert_same(run.best, weights[best["step"]])
     _assert_same(run.path, weights[20])
     for folder, row in ((run.best, best), (run.path, rows[-1])):
@@ -82,13 +82,13 @@ def test_it_can_be_left_out(classes: Path, tmp_path: Path) -> None:
     assert load_encoder(tmp_path / "b").info.training["diagnostics"] == {}
 
 
-def _keep(run: RunFolder, step: int, rank: float) -> None:
+def _keep(run: RunFolder, step: int) -> None:
     """As if the encoder of a step had been kept."""
     run.best.mkdir(parents=True, exist_ok=True)
     measured = {
         "step": step,
         "epoch": step / 10,
-        "effective_rank": rank,
+        "effective_rank": 5.0,
         "alignment": 0.5,
         "uniformity": -2.0,
     }
@@ -98,16 +98,19 @@ def _keep(run: RunFolder, step: int, rank: float) -> None:
     (run.best / "encoder.safetensors").write_bytes(b"weights")
 
 
-def test_only_a_larger_rank_replaces_what_is_kept(tmp_path: Path) -> None:
+def test_only_a_more_even_spread_replaces_what_is_kept(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
 
-    def rows(*ranks: float) -> list[dict[str, float]]:
-        measured = [{"step": 10 * n, "effective_rank": rank} for n, rank in enumerate(ranks)]
+    def rows(*spreads: float) -> list[dict[str, float]]:
+        measured = [
+            {"step": 10 * n, "effective_rank": 10.0 - n, "uniformity": -spread}
+            for n, spread in enumerate(spreads)
+        ]
         return [row for each in measured for row in ({"step": each["step"], "loss": 1.0}, each)]
 
     assert not is_best(run, rows(9.0))  # the untrained encoder
     assert is_best(run, rows(9.0, 2.0))
-    _keep(run, 10, 2.0)
+    _keep(run, 10)
     assert is_best(run, rows(9.0, 2.0, 3.0))
     assert not is_best(run, rows(9.0, 2.0, 2.0))
     assert not is_best(run, rows(9.0, 3.0, 2.0, 2.5))
@@ -118,13 +121,13 @@ def test_only_a_larger_rank_replaces_what_is_kept(tmp_path: Path) -> None:
 def test_a_resumed_run_forgets_what_it_has_not_reached(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     drop_best_after(run, 5)
-    _keep(run, 10, 2.0)
+    _keep(run, 10)
     drop_best_after(run, 10)
     assert (run.best / "encoder.safetensors").exists()
     (run.best / "evaluation").mkdir()
     drop_best_after(run, 9)
     assert [path.name for path in run.best.iterdir()] == ["evaluation"]
-    _keep(run, 10, 2.0)
+    _keep(run, 10)
     (run.best / "encoder.json").write_text("{")
     drop_best_after(run, 10)
     assert not (run.best / "encoder.safetensors").exists()
@@ -155,7 +158,7 @@ def test_an_interrupted_run_keeps_the_same_encoder_as_an_uninterrupted_one(
             )
 
 
-def test_pretrain_says_where_the_larger_rank_is(
+def test_pretrain_says_where_the_more_even_spread_is(
     run: Run, classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "worth", lambda row: -row["step"])

@@ -9,13 +9,10 @@ from cacr.errors import UserError
 from cacr.training import RunFolder
 from cacr.training.run_folder import MEASURED
 
-RULE = "effective rank"
-"""What decides, in words."""
-
 
 def worth(figures: Mapping[str, Any]) -> float:
-    """How good a measurement says that the model is, without labels: its effective rank."""
-    return float(figures["effective_rank"])
+    """How good a measurement says that the model is, without labels: how evenly its embeddings are spread."""
+    return -float(figures["uniformity"])
 
 
 def is_best(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -45,8 +42,8 @@ def describe_best(run: RunFolder) -> str | None:
     if not best or not last or best["step"] == last["step"]:
         return None
     return (
-        f"largest {RULE}: {worth(best):.1f} after epoch {best['epoch']:g}, in {run.best}; "
-        f"the last one has {worth(last):.1f}"
+        f"most evenly spread: the encoder after epoch {best['epoch']:g}, in {run.best}; "
+        f"its uniformity is {best['uniformity']:.2f}, that of the last one {last['uniformity']:.2f}"
     )
 
 
