@@ -2,8 +2,8 @@
 
 Trains runs that learn and runs that go wrong, measures each after every epoch, and prints for every rule the online kNN
 accuracy (on the held-out images) of the measurement that the rule chooses, beside the last one and the best one.
-Finished runs are kept in ``--out`` and not repeated. ``--runs`` judges the rules on runs that are there already, such as
-those of ``verdicts.py``, and trains none.
+Finished runs are kept in ``--out`` and not repeated. ``--runs`` judges the rules on runs that are there already, for
+example those of ``verdicts.py``, and trains none.
 
     python benchmarks/selection.py digits --out runs/selection
     python benchmarks/selection.py cifar10 --data-root DATA --out runs/selection-cifar --set imbalance=exponential
