@@ -1,6 +1,7 @@
 """What scripts share that train many short runs: their options, and a training that is not repeated."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,10 @@ def measured(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     from cacr.errors import UserError
     from cacr.training import RunFolder, pretrain
 
+    summary = out / "encoder.json"
+    finished = summary.exists() and json.loads(summary.read_text(encoding="utf-8"))["training"]["finished"]
     try:
-        if pretrain(settings, out, resume=True, observe=observe).status == "interrupted":
+        if not finished and pretrain(settings, out, resume=True, observe=observe).status == "interrupted":
             sys.exit(130)
     except UserError as error:
         print(f"{out.name}: {error}")

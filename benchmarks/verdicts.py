@@ -3,12 +3,13 @@
 Trains every framework with every objective that it takes, and runs broken in known ways, all on the same images
 and each for the same few steps, and prints what the diagnostics measured after each epoch with the verdict, the
 ranges of what the bounds are about, and every verdict that is wrong. Finished runs are kept in ``--out`` and not
-repeated.
+repeated, but judged anew.
 
     python benchmarks/verdicts.py digits --out runs/verdicts
     python benchmarks/verdicts.py cifar10 --data-root DATA --out runs/verdicts-cifar --set max_steps=200
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -74,16 +75,25 @@ def main() -> int:
 
 
 def judged_rows(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each measurement with the verdict after it, empty where it was too early; a divergence ends without one."""
+    """Each measurement with the verdict after it, empty where it was too early; a divergence ends without one.
+
+    Runs that were kept are judged anew, so that other bounds can be tried on them.
+    """
+    from cacr.diagnostics.verdict import judge
     from cacr.diagnostics.verdict_file import read_history
     from cacr.training import RunFolder
 
-    rows = measured(out, settings)
-    verdicts = {past["step"]: past["verdict"] for past in read_history(RunFolder(out))}
-    for row in rows:
-        row["d+ / d-"] = row["positive_distance"] / max(row["negative_distance"], 1e-12)
-        row["verdict"] = verdicts.pop(row["step"], "")
-    return rows + [{"step": step, "verdict": verdict} for step, verdict in verdicts.items()]
+    measured(out, settings)
+    run = RunFolder(out)
+    images = json.loads((run.diagnostics / "how.json").read_text(encoding="utf-8"))["images"]
+    every, rows = run.read_metrics(), []
+    for number, row in enumerate(every, 1):
+        if "effective_rank" in row:
+            verdict = judge(every[:number], full_rank=min(images, run.read_settings().dim))
+            nearness = row["positive_distance"] / max(row["negative_distance"], 1e-12)
+            rows.append({**row, "d+ / d-": nearness, "verdict": verdict.verdict if verdict else ""})
+    ends = [past for past in read_history(run) if past["step"] > rows[-1]["step"]]
+    return rows + [{"step": past["step"], "verdict": past["verdict"]} for past in ends]
 
 
 if __name__ == "__main__":

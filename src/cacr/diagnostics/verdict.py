@@ -25,11 +25,12 @@ EARLY = 30
 POINT = 0.02
 """Collapsed to a point: the mean ||x - y||^2 of two images is below this; 2 where they are spread evenly."""
 
-FEW_DIMENSIONS = 3.0
+FEW_DIMENSIONS = 4.0
 """Dimensional collapse: the effective rank is below this (or half of what it could be, if that is less)."""
 
-NO_NEARER = 0.8
-"""Not learning: views of one image are farther apart than this share of the distance of two images."""
+NO_NEARER, NEARING = 0.8, 0.03
+"""Not learning: views of one image are farther apart than the first share of the distance of two images, and this
+share has not fallen by the second since the first measurement after the start."""
 
 NO_CHANGE = 0.05
 """Not learning either: neither that share nor that distance changed by more, nor the loss by more than its noise."""
@@ -76,15 +77,19 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
     if not trained:
         return None
     now, recent = trained[-1], trained[-2:]
+    since_start = [row for row in measured if row["step"] > 0]
+    losses = [row["loss"] for row in rows if "loss" in row]
     found = (
         _diverging(rows)
         or _point(recent)
         or _few_dimensions(recent, full_rank)
-        or _not_learning(trained, [row["loss"] for row in rows if "loss" in row], trivial_loss)
+        or _not_learning(since_start, trained, losses, trivial_loss)
         or _starved(rows, measured)
         or _healthy(now)
     )
     name, evidence, advice = found
+    if name == "healthy" and len(since_start) == 1 and _nearness(now) > NO_NEARER:
+        return None  # slow or stuck: the next measurement tells
     return Verdict(name, evidence, advice, now["step"], now["epoch"])
 
 
@@ -162,12 +167,13 @@ def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
 
 
 def _not_learning(
-    trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
+    since_start: Sequence[Row], trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
 ) -> Found | None:
-    now = trained[-1]
+    first, now, recent = since_start[0], since_start[-1], since_start[-2:]
     evidence = f"two views of one image are {_nearness(now):.0%} as far apart as two images"
-    if all(_nearness(row) > NO_NEARER for row in trained[-2:]):
-        evidence += ": the encoder hardly recognises an image"
+    stuck = len(recent) > 1 and _nearness(now) > (1 - NEARING) * _nearness(first)
+    if stuck and all(_nearness(row) > NO_NEARER for row in recent):
+        evidence += f", no nearer than at step {first['step']}: the encoder hardly recognises an image"
     elif len(trained) > 2 and _unchanged(trained[0], now) and _within_noise(losses):
         evidence += f", as at step {trained[0]['step']}"
     else:

@@ -82,7 +82,9 @@ def draw_figures(
         if progress is not None:
             progress(done, len(jobs))
     if not any(item.files for item in drawn):
-        raise UserError("nothing can be drawn: " + "; ".join(f"{item.name}: {item.reason}" for item in drawn))
+        raise UserError(
+            "nothing can be drawn:" + "".join(f"\n  {item.name}: {item.reason}" for item in drawn)
+        )
     return drawn
 
 
