@@ -30,7 +30,7 @@ FEW_DIMENSIONS = 4.0
 
 NO_NEARER, NEARING = 0.8, 0.03
 """Not learning: views of one image are farther apart than the first share of the distance of two images, and this
-share has not fallen by the second since the first measurement after the start."""
+share has not fallen by the second since the first measurement that is judged."""
 
 NO_CHANGE = 0.05
 """Not learning either: neither that share nor that distance changed by more, nor the loss by more than its noise."""
@@ -77,18 +77,17 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
     if not trained:
         return None
     now, recent = trained[-1], trained[-2:]
-    since_start = [row for row in measured if row["step"] > 0]
     losses = [row["loss"] for row in rows if "loss" in row]
     found = (
         _diverging(rows)
         or _point(recent)
         or _few_dimensions(recent, full_rank)
-        or _not_learning(since_start, trained, losses, trivial_loss)
+        or _not_learning(trained, losses, trivial_loss)
         or _starved(rows, measured)
         or _healthy(now)
     )
     name, evidence, advice = found
-    if name == "healthy" and len(since_start) == 1 and _nearness(now) > NO_NEARER:
+    if name == "healthy" and len(trained) == 1 and _nearness(now) > NO_NEARER:
         return None  # slow or stuck: the next measurement tells
     return Verdict(name, evidence, advice, now["step"], now["epoch"])
 
@@ -167,9 +166,9 @@ def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
 
 
 def _not_learning(
-    since_start: Sequence[Row], trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
+    trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
 ) -> Found | None:
-    first, now, recent = since_start[0], since_start[-1], since_start[-2:]
+    first, now, recent = trained[0], trained[-1], trained[-2:]
     evidence = f"two views of one image are {_nearness(now):.0%} as far apart as two images"
     stuck = len(recent) > 1 and _nearness(now) > (1 - NEARING) * _nearness(first)
     if stuck and all(_nearness(row) > NO_NEARER for row in recent):
