@@ -29,6 +29,7 @@ def test_digits_are_small() -> None:
         128,
     )
     assert (settings.image_size, settings.preset) == (32, "digits")
+    assert (settings.lr, settings.objective_options) == (pytest.approx(0.06), {"t_neg": 1.0})
 
 
 @pytest.mark.parametrize(

@@ -229,14 +229,14 @@ def _demo() -> None:
         "preset": "digits",
         "image_size": 32,
         "width": 0.25,
-        "base_lr": 0.36,
+        "base_lr": 0.12,
         "schedule": "cosine",
         "warmup_epochs": 0.4,
         "batch_size": 128,
         "epochs": 8,
     }
     described = Described("digits", 2200, 28, in_memory=True)
-    cacr = _objective("cacr", t_neg=4.0)
+    cacr = _objective("cacr", t_neg=1.0)
     _add("digits-cacr-k4", "the demo: CACR, four positives", described, _SMALL, _FOUR, cacr, digits)
 
 

@@ -126,7 +126,8 @@ def resolve(
     short = length.total * settings.accumulate * batch * views < SHORT_RUN
     framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
     optimizer = choose("optimizer", "adamw" if transformer else framework.usual_optimizer)
-    rate = settings.base_lr or USUAL[optimizer].base_lr * (SHORT_RATES.get(optimizer, 1) if short else 1)
+    more = 1 if digits and optimizer == "sgd" else SHORT_RATES.get(optimizer, 1)
+    rate = settings.base_lr or USUAL[optimizer].base_lr * (more if short else 1)
     choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
     choose("weight_decay", USUAL[optimizer].weight_decay)
     as_moco_v3 = transformer and settings.framework == "momentum"
@@ -137,7 +138,7 @@ def resolve(
     choose("dim", framework.usual_dim)
     facts = Facts(data.images, batch, length.total, transformer)
     known["framework_options"] = framework.usual_options(facts) | settings.framework_options
-    known["objective_options"] = _objective_options(settings, short=short)
+    known["objective_options"] = _objective_options(settings, 1.0 if digits else 4.0 if short else 2.0)
     resolved = settings.model_copy(update=known)
     problems = [
         *_batch_problems(data, batch, world_size),
@@ -230,10 +231,10 @@ def _workers(data: Described, world_size: int) -> int:
     return max(1, min(8, (os.cpu_count() or 1) // world_size))
 
 
-def _objective_options(settings: PretrainSettings, *, short: bool) -> dict[str, Any]:
-    """CACR's t- by the length of the run, what the framework asks for; the rest as the objective has it."""
+def _objective_options(settings: PretrainSettings, t_neg: float) -> dict[str, Any]:
+    """CACR's usual t-, what the framework asks for; the rest as the objective has it."""
     kind = OBJECTIVES[settings.objective]
     options = FRAMEWORKS[settings.framework].objective_options(kind, settings.objective_options)
     if settings.objective == "cacr" and "t_neg" not in options:
-        options["t_neg"] = 4.0 if short else 2.0
+        options["t_neg"] = t_neg
     return options
