@@ -1,6 +1,5 @@
 """Verdicts on real, short runs: every framework and objective is healthy, and what is broken is named."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ import pytest
 from cacr.data import ArraySource, open_source
 from cacr.data.source import Indices
 from cacr.diagnostics.observer import observe
+from cacr.diagnostics.verdict import NO_NEARER
+from cacr.diagnostics.verdict_file import read_history
 from cacr.errors import UserError
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS
@@ -45,7 +46,11 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _verdicts(out: Path) -> list[str]:
-    return [past["verdict"] for past in json.loads((out / "verdict.json").read_text())["history"]]
+    return [past["verdict"] for past in read_history(RunFolder(out))]
+
+
+def _nearness(row: dict[str, float]) -> float:
+    return row["positive_distance"] / row["negative_distance"]
 
 
 def _train(digits: Path, out: Path, **settings: Any) -> list[str]:
@@ -63,7 +68,8 @@ def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Pat
     settings = {"framework": framework, "objective": objective, "optimizer": optimizer}
     verdicts = _train(digits, tmp_path / "run", **settings)
     rows = [row for row in RunFolder(tmp_path / "run").read_metrics() if "effective_rank" in row]
-    assert verdicts == ["healthy"], rows  # of step 40; nothing is said about step 20
+    # of step 40: nothing is said about step 20, nor after one measurement of a run that is slow
+    assert verdicts == ([] if _nearness(rows[-1]) > NO_NEARER else ["healthy"]), rows
 
 
 @pytest.mark.parametrize(
