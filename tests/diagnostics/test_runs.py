@@ -63,12 +63,9 @@ def _train(digits: Path, out: Path, **settings: Any) -> list[str]:
     [pytest.param(*pair, marks=[] if pair[1] in FAST else pytest.mark.slow) for pair in PAIRS],
 )
 def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Path, tmp_path: Path) -> None:
-    # LARS, which momentum takes by itself, has not learned anything in these 40 steps
-    optimizer = "sgd" if framework == "momentum" else "auto"
-    settings = {"framework": framework, "objective": objective, "optimizer": optimizer}
-    verdicts = _train(digits, tmp_path / "run", **settings)
+    verdicts = _train(digits, tmp_path / "run", framework=framework, objective=objective)
     rows = [row for row in RunFolder(tmp_path / "run").read_metrics() if "effective_rank" in row]
-    # of step 40: nothing is said about step 20, nor after one measurement of a run that is slow
+    # of step 40: nothing is said about step 20, nor so early of a run that is slow
     assert verdicts == ([] if _nearness(rows[-1]) > NO_NEARER else ["healthy"]), rows
 
 
@@ -78,7 +75,7 @@ def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Pat
         ({"repulsion": 0.0}, "collapsed to a point"),
         pytest.param({"weight_decay": 1.0}, "collapsed to a point", marks=pytest.mark.slow),
         ({"neg_weights": "flipped"}, "dimensional collapse"),
-        ({"lr": 1e-8, "epochs": 6}, "not learning"),
+        ({"lr": 1e-8, "epochs": 12}, "not learning"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )

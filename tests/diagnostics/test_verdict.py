@@ -100,6 +100,17 @@ def test_a_run_that_learns_slowly_raises_no_alarm() -> None:
     assert _name(_rows({}, *stuck[:2])) == _name(_rows({}, *stuck)) == "not learning"
 
 
+def test_the_first_steps_may_be_slow() -> None:
+    """Measured every twenty steps, no nearer: no verdict until a hundred, healthy where views are near already."""
+    slow, near = [_rows({}, *[change] * 5) for change in (BLIND, {})]
+    for rows in (slow, near):
+        for row in rows:
+            row["step"] //= 5
+    ends = [number for number, row in enumerate(slow, 1) if "effective_rank" in row and row["step"]]
+    assert [_name(slow[:end]) for end in ends] == [None, None, None, None, "not learning"]
+    assert [_name(near[:end]) for end in ends] == [None, *["healthy"] * 4]
+
+
 def test_not_learning_tells_the_trivial_loss() -> None:
     verdict = judge(_rows({}, BLIND, BLIND), full_rank=128, trivial_loss=math.log(128))
     assert verdict is not None and "alike has 4.852" in verdict.evidence[1]

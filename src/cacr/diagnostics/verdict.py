@@ -28,6 +28,9 @@ POINT = 0.02
 FEW_DIMENSIONS = 4.0
 """Dimensional collapse: the effective rank is below this (or half of what it could be, if that is less)."""
 
+SLOW = 100
+"""Steps before which a run may be slow and is not called *not learning*."""
+
 NO_NEARER, NEARING = 0.8, 0.03
 """Not learning: views of one image are farther apart than the first share of the distance of two images, and this
 share has not fallen by the second since the first measurement that is judged."""
@@ -87,7 +90,7 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
         or _healthy(now)
     )
     name, evidence, advice = found
-    if name == "healthy" and len(trained) == 1 and _nearness(now) > NO_NEARER:
+    if name == "healthy" and _nearness(now) > NO_NEARER and (len(trained) == 1 or now["step"] < SLOW):
         return None  # slow or stuck: the next measurement tells
     return Verdict(name, evidence, advice, now["step"], now["epoch"])
 
@@ -169,6 +172,8 @@ def _not_learning(
     trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
 ) -> Found | None:
     first, now, recent = trained[0], trained[-1], trained[-2:]
+    if now["step"] < SLOW:
+        return None
     evidence = f"two views of one image are {_nearness(now):.0%} as far apart as two images"
     stuck = len(recent) > 1 and _nearness(now) > (1 - NEARING) * _nearness(first)
     if stuck and all(_nearness(row) > NO_NEARER for row in recent):
