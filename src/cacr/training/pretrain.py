@@ -366,7 +366,13 @@ def _restore(job: Training, state: State | None) -> Position:
             f"{images:,}: a run can be resumed on the same data only; start another, with "
             f"--init {job.run.path} to keep what was learned"
         )
-    return job.restore(state)
+    try:
+        return job.restore(state)
+    except (KeyError, RuntimeError) as error:
+        raise UserError(
+            f"the checkpoint in {job.run.checkpoints} does not fit the settings beside it: another version of cacr "
+            f"wrote it. Resume with that version, or start another run with --init {job.run.path}"
+        ) from error
 
 
 def _versions() -> dict[str, str]:
