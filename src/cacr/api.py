@@ -57,10 +57,11 @@ def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = Fal
     """As :func:`pretrain`, with all settings in one mapping."""
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
-        verdict = read_verdict(RunFolder(Path(out)))
+        console, verdict = Console(highlight=False, markup=False), read_verdict(RunFolder(Path(out)))
         if outcome.status == "finished" and verdict:
-            Console(highlight=False, markup=False).print(in_words(verdict))
+            console.print(in_words(verdict))
         if outcome.status in ("finished", "stopped"):
+            console.print("writing the page of the run ...")
             # As many images as may have a picture: more of them are for `cacr report`, where they are asked for.
             write_report([Path(out)], points=MOST_PICTURES, stage=bar)
         else:

@@ -145,7 +145,7 @@ class PretrainSettings(Settings):
 
     log_every_steps: int = Field(10, ge=1, description="steps between lines of metrics.jsonl")
     checkpoint_every_steps: Annotated[int, Field(ge=1)] | Auto = Field(
-        "auto", description="steps between checkpoints; auto: an epoch"
+        "auto", description="steps between checkpoints; auto: an epoch, but at most every 20 seconds"
     )
     held_out: Annotated[int, Field(ge=0)] | Auto = Field(
         "auto",

@@ -35,6 +35,7 @@ def draw_sheet(
     originals = [source.read(int(number)) for number in numbers]
     made = Views(chosen.for_views(views), chosen.mean, chosen.std)
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         contact_sheet(originals, made, seed=seed).save(out)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write the picture {out}: {error}") from None

@@ -28,6 +28,18 @@ def test_an_option_belongs_to_the_chosen_objective() -> None:
         check_settings({"data": "x", "objective": "cacr", "temperature": 0.2})
 
 
+def test_an_option_of_something_not_chosen_is_told_where_it_belongs() -> None:
+    with pytest.raises(SettingsError, match="no setting 'queue_size'; it belongs to framework queue"):
+        check_settings({"data": "x", "queue_size": 128})
+
+
+def test_an_unreadable_option_hides_no_other_problem() -> None:
+    wrong = {"data": "x", "framework": "queue", "queue_size": "abc", "encoder": "resnt18", "preset": "zz"}
+    with pytest.raises(SettingsError) as caught:
+        check_settings(wrong)
+    assert [name in str(caught.value) for name in ("queue_size must be", "resnt18", "zz")] == [True] * 3
+
+
 def test_all_wrong_settings_are_told_at_once_with_the_nearest_names() -> None:
     wrong = {
         "data": "x",

@@ -13,7 +13,6 @@ from cacr.errors import UserError
 from cacr.training.held_out import hold_out
 from cacr.training.pretrain import pretrain
 from cacr.training.resolve import describe, resolve
-from cacr.training.run_folder import RunFolder
 from tests.conftest import TINY, save_images
 
 
@@ -26,9 +25,8 @@ def _settings(data: str = "numbers.npz", **values: object) -> PretrainSettings:
     return PretrainSettings(data=data, **values)  # type: ignore[arg-type]
 
 
-def test_a_twentieth_is_held_out_by_the_seed(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    parts = [hold_out(_images(4000), _settings(seed=seed), run, resuming=False) for seed in (0, 0, 1)]
+def test_a_twentieth_is_held_out_by_the_seed() -> None:
+    parts = [hold_out(_images(4000), _settings(seed=seed)) for seed in (0, 0, 1)]
     for part in parts:
         assert part.origin == "split" and len(part.source) == 200 and len(part.training) == 3800
         assert part.source.labels is not None and part.training.labels is not None
@@ -38,27 +36,27 @@ def test_a_twentieth_is_held_out_by_the_seed(tmp_path: Path) -> None:
     assert "200 images" in parts[0].note and "not trained on" in parts[0].note
 
 
-def test_at_most_2048_are_measured(tmp_path: Path) -> None:
-    large = hold_out(_images(100_000), _settings(), RunFolder(tmp_path), resuming=False)
+def test_at_most_2048_are_measured() -> None:
+    large = hold_out(_images(100_000), _settings())
     assert len(large.source) == 2048 and len(large.training) == 100_000 - 2048
-    asked = hold_out(_images(8000), _settings(held_out=3000), RunFolder(tmp_path), resuming=False)
+    asked = hold_out(_images(8000), _settings(held_out=3000))
     assert len(asked.training) == 5000 and len(asked.source) == 256
     assert set(asked.indices) < set(asked.taken)
 
 
-def test_of_few_images_none_is_taken_away(tmp_path: Path) -> None:
-    small = hold_out(_images(1200), _settings(), RunFolder(tmp_path), resuming=False)
+def test_of_few_images_none_is_taken_away() -> None:
+    small = hold_out(_images(1200), _settings())
     assert small.origin == "training" and len(small.training) == 1200 and len(small.source) == 256
     assert "training images" in small.note
     with pytest.raises(UserError, match="leaves nothing to train on"):
-        hold_out(_images(20), _settings(held_out=19), RunFolder(tmp_path), resuming=False)
+        hold_out(_images(20), _settings(held_out=19))
 
 
-def test_a_test_part_is_measured_and_all_else_is_trained_on(classes: Path, tmp_path: Path) -> None:
+def test_a_test_part_is_measured_and_all_else_is_trained_on(classes: Path) -> None:
     source = open_source(str(classes))
-    part = hold_out(source, _settings(str(classes)), RunFolder(tmp_path), resuming=False)
+    part = hold_out(source, _settings(str(classes)))
     assert part.origin == "test" and len(part.source) == 20 and len(part.training) == 40
-    again = hold_out(source, _settings(str(classes), held_out=5), RunFolder(tmp_path), resuming=False)
+    again = hold_out(source, _settings(str(classes), held_out=5))
     assert again.origin == "split" and len(again.training) == 35
 
 
@@ -77,8 +75,8 @@ def test_a_resumed_run_keeps_its_division(tmp_path: Path) -> None:
         pretrain({"max_steps": 3}, out, resume=True)
 
 
-def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same(tmp_path: Path) -> None:
-    first = hold_out(_images(4000), _settings(), RunFolder(tmp_path), resuming=False)
+def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same() -> None:
+    first = hold_out(_images(4000), _settings())
     device = torch.device("cpu")
     resolved = resolve(
         _settings(),
@@ -88,7 +86,7 @@ def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same(tmp_path: 
         held_out=len(first.taken),
         measured=200,
     )
-    again = hold_out(_images(4000), resolved, RunFolder(tmp_path), resuming=False)
+    again = hold_out(_images(4000), resolved)
     assert again.taken == first.taken and again.indices == first.indices
 
 

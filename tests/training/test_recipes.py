@@ -1,12 +1,14 @@
 """Recipes: complete, and what a dry run says of them."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from cacr.cli import app
 from cacr.errors import UserError
-from cacr.training import RECIPES, dry_run
+from cacr.training import RECIPES, dry_run, pretrain
 from cacr.training.check import check_settings
 from cacr.training.recipes import with_recipe
 from cacr.training.resolve import resolve
@@ -71,7 +73,9 @@ def test_a_dry_run_needs_neither_data_nor_a_folder() -> None:
     # ResNet-50 without classifier, and a head of 2048 x 2048 and 2048 x 128 with biases
     count = 23_508_032 + 2048 * 2048 + 2048 + 2048 * 128 + 128
     assert _row(result.output, "parameters").startswith(f"{count:,} trained, {count:,} held")
-    assert _row(result.output, "negatives").startswith("65,791 for each query: the queue, and")
+    assert _row(result.output, "negatives").startswith(
+        "65,791 for each query: the queue (full after 256 steps), and"
+    )
     assert _row(result.output, "queue ") == "0.034 GB for 65,536 keys"
     assert _row(result.output, "processes") == "8, 32 of 256 images in each"
     assert _row(result.output, "steps") == "5,005 an epoch, 1,001,000 in all; 512,512,000 views"
@@ -100,3 +104,13 @@ def test_every_transformer_recipe_has_a_dry_run(name: str) -> None:
 def test_without_a_dry_run_a_folder_is_needed() -> None:
     result = CliRunner().invoke(app, ["pretrain", "--recipe", "cifar10-cl"])
     assert isinstance(result.exception, UserError) and "--out is missing" in str(result.exception)
+
+
+def test_a_dry_run_counts_the_images_that_the_run_will_train_on(tmp_path: Path) -> None:
+    values = {"data": "digits", "imbalance": "linear", "framework": "queue", "batch_size": 128}
+    lines = dry_run(values)
+    assert any(line.startswith("data") and "2,200 images" in line for line in lines)
+    assert "  framework_options: {'queue_size': 1024, 'ema': 0.8611}" in lines
+    with pytest.raises(UserError, match="queue_size=3072 is longer than the data set of 2200 images"):
+        pretrain({**values, "queue_size": 3072}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -163,14 +163,15 @@ class Queue(Framework):
     def negatives(self, images: int, views: int) -> Negatives:
         """Negatives of one query (see :class:`Framework`)."""
         size = len(self.queue)
+        queue = f"the queue (full after {-(-size // images):,} steps)"
         match self.in_batch:
             case "off":
-                return Negatives(size, "the queue")
+                return Negatives(size, queue)
             case "local":
                 others = images // world_size() - 1
-                return Negatives(size + others, "the queue, and the other images of the process, same view")
+                return Negatives(size + others, f"{queue}, and the other images of the process, same view")
             case _:
-                return Negatives(size + images - 1, "the queue, and the other images in the batch, same view")
+                return Negatives(size + images - 1, f"{queue}, and the other images in the batch, same view")
 
 
 @torch.no_grad()

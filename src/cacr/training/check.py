@@ -51,7 +51,7 @@ def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
         parsed[name], unread = _parse(getattr(checked, name), thing)
         wrong += unread
     checked = checked.model_copy(update=parsed)
-    problems += wrong or _wrong_names(checked)
+    problems += wrong + _wrong_names(checked, with_objective=not wrong)
     if problems:
         raise SettingsError(problems)
     return checked
@@ -87,10 +87,18 @@ def _sort(values: Mapping[str, Any]) -> _Sorted:
         elif name in VIEW_OPTIONS:
             found.views[name] = value
         else:
-            hint = nearest(name, known)
-            hint = hint if hint.startswith("did you mean") else "see `cacr list`"
+            hint = _owner(name) or nearest(name, known)
+            hint = hint if hint.startswith(("did you mean", "it belongs")) else "see `cacr list`"
             found.problems.append(f"there is no setting {name!r}; {hint}")
     return found
+
+
+def _owner(name: str) -> str:
+    """Which frameworks or objectives that were not chosen have an option of this name."""
+    frameworks = [f"framework {kind}" for kind in FRAMEWORKS if name in FRAMEWORKS[kind].option_names()]
+    objectives = [f"objective {kind}" for kind in OBJECTIVES if name in objective_option_names(kind)]
+    owners = [*frameworks, *objectives]
+    return f"it belongs to {', '.join(owners)}" if owners else ""
 
 
 def objective_option_names(objective: str) -> list[str]:
@@ -116,11 +124,14 @@ def _parse(options: dict[str, Any], thing: type | None) -> tuple[dict[str, Any],
     return parsed, problems
 
 
-def _wrong_names(settings: PretrainSettings) -> list[str]:
-    """What is wrong with names and options that refer to registered things, and with missing extras."""
+def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[str]:
+    """What is wrong with names and options that refer to registered things, and with missing extras.
+
+    An objective can be tried with its options only where these could be read.
+    """
     attempts: list[Callable[[], object]] = [
         lambda: FRAMEWORKS[settings.framework],
-        lambda: _check_objective(settings),
+        lambda: _check_objective(settings) if with_objective else OBJECTIVES[settings.objective],
         lambda: PRESETS[_a_preset(settings)].with_options(**settings.view_options),
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],

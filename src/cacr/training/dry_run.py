@@ -11,11 +11,11 @@ from cacr.config import PretrainSettings
 from cacr.data.order import count_batches
 from cacr.methods import Framework, Queue
 from cacr.training.check import check_settings
-from cacr.training.launch import processes
+from cacr.training.launch import accelerator, processes
 from cacr.training.optimizers import RATE_BATCH, USUAL
-from cacr.training.pretrain import build_method, make_views_of, open_data
+from cacr.training.pretrain import build_method, make_views_of, open_data, resolve_for
 from cacr.training.recipes import RECIPES, with_recipe
-from cacr.training.resolve import Described, describe, resolve, run_length
+from cacr.training.resolve import Described, resolve, run_length
 
 GIGABYTE = 1e9
 
@@ -35,9 +35,12 @@ def dry_run(values: Mapping[str, Any]) -> list[str]:
     if known and recipe is not None:
         merged.setdefault("data", recipe.data.name)
     settings = check_settings(merged)
-    data = recipe.data if known and recipe is not None else describe(open_data(settings))
-    world = processes(settings)
-    settings = resolve(settings, data, world_size=world, device=torch.device("cpu"))
+    world, device = processes(settings), torch.device(accelerator(settings))
+    if known and recipe is not None:
+        data = recipe.data
+        settings = resolve(settings, data, world_size=world, device=device)
+    else:
+        settings, data = resolve_for(settings, open_data(settings), world, device)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         method = build_method(settings, None, [])
         lines = _describe(settings, data, method, world)

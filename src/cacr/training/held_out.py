@@ -70,17 +70,16 @@ class HeldOut:
         write_atomically(run.held_out, json.dumps(content).encode())
 
 
-def hold_out(source: Source, settings: PretrainSettings, run: RunFolder, *, resuming: bool) -> HeldOut:
+def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | None = None) -> HeldOut:
     """Divide the images; a resumed run keeps the division that it began with.
 
     Args:
         source: all images that may be trained on.
         settings: ``held_out`` and ``seed`` decide, with the data.
-        run: where the division of a resumed run is stored.
-        resuming: whether there is one.
+        resumed: the run to continue, where the division is stored.
     """
-    if resuming:
-        return _stored(source, settings, run)
+    if resumed is not None:
+        return _stored(source, settings, resumed)
     asked = settings.held_out
     wanted = _wanted(len(source))
     if (asked == "auto" or asked == 0) and (test := _test_part(settings)):

@@ -73,8 +73,7 @@ def _noted_interrupts() -> Iterator[list[int]]:
 
 def make_fabric(settings: PretrainSettings) -> Fabric:
     """Devices, processes and precision."""
-    kind = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = kind if settings.accelerator == "auto" else settings.accelerator
+    kind = accelerator(settings)
     if kind == "cuda" and not torch.cuda.is_available():
         raise UserError(
             "there is no CUDA device: leave --set accelerator=cuda out, or install a CUDA build of torch"
@@ -92,6 +91,13 @@ def make_fabric(settings: PretrainSettings) -> Fabric:
         strategy="auto" if alone else "ddp_spawn" if _spawns(settings) else "ddp",
         precision="bf16-mixed" if bf16 else "32-true",
     )
+
+
+def accelerator(settings: PretrainSettings) -> str:
+    """The kind of device: the one that was asked for, or the best there is."""
+    if settings.accelerator != "auto":
+        return settings.accelerator
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def processes(settings: PretrainSettings) -> int:

@@ -41,7 +41,7 @@ from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer
 from cacr.training.optimizers import build_optimizer
 from cacr.training.recipes import with_recipe
-from cacr.training.resolve import describe, resolve, run_length
+from cacr.training.resolve import Described, describe, resolve, run_length
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
 from cacr.views import PRESETS, Preset, Views
@@ -91,8 +91,9 @@ def pretrain(
         run.require_new()
         settings = _with_absolute_path(check_settings(with_recipe(values)))
     # Wrong data, and settings that do not fit it, are found here, once, before any process or folder exists.
-    described = describe(open_data(settings))
-    resolve(settings, described, world_size=processes(settings), device=torch.device("cpu"))
+    source = open_data(settings)
+    if not resuming:
+        resolve_for(settings, source, processes(settings), torch.device("cpu"))
     with torch.random.fork_rng():  # a caller's own random numbers stay what they were
         status, step = launch(_train_run, settings, run, resuming, observe)
     return Outcome(out, status, step)
@@ -211,11 +212,29 @@ class _Data:
 
 def _prepare_data(settings: PretrainSettings, run: RunFolder, resuming: bool) -> _Data:
     prepared = prepare(open_data(settings), max_unreadable=settings.max_unreadable)
-    source, kept = prepared.source, None
-    if settings.imbalance != "none":
-        source, indices = imbalanced(source, settings.imbalance, settings.imbalance_seed)
-        kept = indices.tolist()
-    return _Data(hold_out(source, settings, run, resuming=resuming), prepared.problems, kept)
+    source, kept = _unbalanced(prepared.source, settings)
+    return _Data(hold_out(source, settings, run if resuming else None), prepared.problems, kept)
+
+
+def _unbalanced(source: Source, settings: PretrainSettings) -> tuple[Source, list[int] | None]:
+    """What an imbalance rule leaves of the images, and which these are, if there is one."""
+    if settings.imbalance == "none":
+        return source, None
+    left, indices = imbalanced(source, settings.imbalance, settings.imbalance_seed)
+    return left, indices.tolist()
+
+
+def resolve_for(
+    settings: PretrainSettings, source: Source, world_size: int, device: torch.device
+) -> tuple[PretrainSettings, Described]:
+    """Settings of a new run as they will be, and the images that it will train on, if every file can be read."""
+    division = hold_out(_unbalanced(source, settings)[0], settings)
+    described = describe(division.training)
+    taken, measured = len(division.taken), len(division.source)
+    resolved = resolve(
+        settings, described, world_size=world_size, device=device, held_out=taken, measured=measured
+    )
+    return resolved, described
 
 
 def preset_of(settings: PretrainSettings) -> Preset:

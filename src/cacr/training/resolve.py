@@ -171,7 +171,11 @@ def _encoder_problems(settings: PretrainSettings, preset: Preset, transformer: b
     local = preset.resized(size).with_options(**settings.view_options).local
     sizes = {size} if local is None else {size, local.size}
     if transformer:
-        return [problem for side in sorted(sizes) if (problem := patch_problem(encoder, side))]
+        named = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
+        found = [
+            f"{named[side]}: {problem}" for side in sorted(sizes) if (problem := patch_problem(encoder, side))
+        ]
+        return found
     found = []
     if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
         found.append(
