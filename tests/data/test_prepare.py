@@ -135,7 +135,7 @@ def test_inspection_of_a_folder(mixed: Path) -> None:
 
 def test_inspection_of_classes_and_of_a_sample() -> None:
     source = noise(4000)
-    assert source.labels is not None
+    assert np.bincount(source.labels).tolist() == [400] * 10
     uneven = source.subset(np.flatnonzero((source.labels > 2) | (np.arange(4000) == 1)))
     found = inspect_source(uneven, at_most=50)
     assert (found.examined, found.count, found.formats) == (50, 2801, {"array": 50})

@@ -142,7 +142,8 @@ def test_an_index_says_what_the_shards_hold(shards: Path) -> None:
     index = write_index(shards, ("train-1.tar", 6), ("train-0.tar", 5))
     source = open_source(f"wds:{index}")
     (batch,) = Loader(source, batch_size=11, seed=0, crop=plain_crop, shuffle=False).epoch(0)
-    assert shown(batch) == [5, 6, 7, 8, 9, 10, 0, 1, 2, 3, 4] and batch.labels is not None
+    assert shown(batch) == [5, 6, 7, 8, 9, 10, 0, 1, 2, 3, 4]
+    assert batch.labels is not None and batch.labels.tolist() == [2, 0, 1, 2, 0, 1, 0, 1, 2, 0, 1]
     index = write_index(shards, ("train-0.tar", 9))
     with pytest.raises(UserError, match="fewer than the 9 images"):
         list(Loader(open_source(f"wds:{index}"), batch_size=9, seed=0, crop=plain_crop).epoch(0))

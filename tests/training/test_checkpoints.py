@@ -17,7 +17,7 @@ def test_the_last_two_are_kept_and_read_back(tmp_path: Path) -> None:
         save_checkpoint(tmp_path, step, _state(step))
     assert [step for step, _ in list_checkpoints(tmp_path)] == [2, 3]
     state = load_latest(tmp_path, warn=pytest.fail)
-    assert state is not None
+    assert state is not None and state["step"] == 3
     assert torch.equal(state["weights"], torch.full((1000,), 3.0))
 
 
