@@ -87,8 +87,8 @@ def _sort(values: Mapping[str, Any]) -> _Sorted:
         elif name in VIEW_OPTIONS:
             found.views[name] = value
         else:
-            hint = _owner(name) or nearest(name, known)
-            hint = hint if hint.startswith(("did you mean", "it belongs")) else "see `cacr list`"
+            near = nearest(name, known)
+            hint = _owner(name) or (near if near.startswith("did you mean") else "see `cacr list`")
             found.problems.append(f"there is no setting {name!r}; {hint}")
     return found
 

@@ -139,14 +139,7 @@ def _train_run(
     console = Console(quiet=not fabric.is_global_zero, highlight=False, markup=False)
     data = _prepare_data(settings, run, resuming)
     asked = settings
-    settings = resolve(
-        asked,
-        describe(data.source),
-        world_size=fabric.world_size,
-        device=fabric.device,
-        held_out=len(data.held_out.taken),
-        measured=len(data.held_out.source),
-    )
+    settings, _ = _resolve(asked, data.held_out, fabric.world_size, fabric.device)
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
     # Weights from elsewhere are for the start only: they need not exist any more when a run is resumed.
     job = _build(fabric, settings, run, data.source, init=settings.init if state is None else None)
@@ -228,7 +221,13 @@ def resolve_for(
     settings: PretrainSettings, source: Source, world_size: int, device: torch.device
 ) -> tuple[PretrainSettings, Described]:
     """Settings of a new run as they will be, and the images that it will train on, if every file can be read."""
-    division = hold_out(_unbalanced(source, settings)[0], settings)
+    return _resolve(settings, hold_out(_unbalanced(source, settings)[0], settings), world_size, device)
+
+
+def _resolve(
+    settings: PretrainSettings, division: HeldOut, world_size: int, device: torch.device
+) -> tuple[PretrainSettings, Described]:
+    """Resolved settings, and the images that are trained on."""
     described = describe(division.training)
     taken, measured = len(division.taken), len(division.source)
     resolved = resolve(

@@ -169,13 +169,10 @@ def _encoder_problems(settings: PretrainSettings, preset: Preset, transformer: b
     encoder, size = settings.encoder, settings.image_size
     assert isinstance(size, int)
     local = preset.resized(size).with_options(**settings.view_options).local
-    sizes = {size} if local is None else {size, local.size}
+    sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
     if transformer:
-        named = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
-        found = [
-            f"{named[side]}: {problem}" for side in sorted(sizes) if (problem := patch_problem(encoder, side))
-        ]
-        return found
+        wrong = {name: patch_problem(encoder, side) for side, name in sizes.items()}
+        return [f"{name}: {problem}" for name, problem in wrong.items() if problem]
     found = []
     if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
         found.append(
