@@ -6,7 +6,17 @@ from pathlib import Path
 import cacr
 
 PACKAGE = Path(cacr.__file__).parent
-FOUNDATION = {"errors", "registry", "config", "randomness", "files", "decode"}
+FOUNDATION = {
+    "errors",
+    "registry",
+    "config",
+    "randomness",
+    "files",
+    "decode",
+    "reading",
+    "terminal",
+    "distributed",
+}
 GROUPS = [
     {"losses"},
     {"data", "views", "encoders"},

@@ -5,11 +5,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from cacr.bar import bar, working
 from cacr.diagnostics.observer import observe
 from cacr.diagnostics.verdict_file import in_words, read_verdict
+from cacr.distributed import is_first_process
 from cacr.evaluation import (
     Comparison,
     Embedded,
@@ -34,7 +33,8 @@ from cacr.reporting import (
     write_report,
 )
 from cacr.reporting.figures import Drawn, draw_figures
-from cacr.training import Outcome, RunFolder, is_first_process
+from cacr.terminal import CleanConsole
+from cacr.training import Outcome, RunFolder
 from cacr.training import pretrain as train_encoder
 
 AnyPath = str | PathLike[str]
@@ -57,7 +57,7 @@ def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = Fal
     """As :func:`pretrain`, with all settings in one mapping."""
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
-        console, verdict = Console(highlight=False, markup=False), read_verdict(RunFolder(Path(out)))
+        console, verdict = CleanConsole(), read_verdict(RunFolder(Path(out)))
         if outcome.status == "finished" and verdict:
             console.print(in_words(verdict))
         if outcome.status in ("finished", "stopped"):

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cacr.terminal import CleanConsole
 
 
 @contextmanager
 def bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar while the block runs; yields ``update(done, total)``. Nothing without a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
+    console = CleanConsole(stderr=True)
     with Progress(
         *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as progress:
@@ -22,7 +23,7 @@ def bar(label: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def working(label: str) -> Iterator[None]:
     """Show that the block is at work when how far it has come cannot be known. Nothing without a terminal."""
-    console = Console(stderr=True)
+    console = CleanConsole(stderr=True)
     if not console.is_terminal:
         yield
         return

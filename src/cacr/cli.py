@@ -1,12 +1,22 @@
 """The command line: ``cacr COMMAND``. The commands themselves are in :mod:`cacr.commands`."""
 
+import io
 import sys
-from typing import Annotated
+import traceback
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
 from cacr.commands import encoders, showing, training
-from cacr.errors import UserError
+from cacr.distributed import first_to_say
+from cacr.errors import UserError, refusal
+
+REFUSED = 2
+"""Exit code for what the user or the system can change."""
+
+FAULT = 1
+"""Exit code for a fault of this software."""
 
 app = typer.Typer(
     help="Self-supervised image representations with contrastive attraction and repulsion.",
@@ -33,16 +43,46 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 
 
 def main() -> None:
-    """Run the command line; what a user can mend is told without a traceback, with exit code 2."""
-    try:
-        app()
-    except UserError as error:
-        if "--debug" in sys.argv:
-            raise
-        from rich.console import Console
+    """Run the command line.
 
-        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"error: {error}")
-        sys.exit(2)
+    What the user can change, and what the system refuses (memory, files), is told in one message with exit code 2.
+    Anything else is a fault of this software: it is told as one, with exit code 1. ``--debug``, anywhere among the
+    arguments, shows the traceback of either.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be text that the terminal can show
+        sys.stdout.reconfigure(errors="backslashreplace")
+    arguments = [text for text in sys.argv[1:] if text != "--debug"]
+    try:
+        app(args=arguments)
+    except UserError as error:
+        _end(f"error: {error}", REFUSED, error)
+    except Exception as error:
+        if refused := refusal(error):
+            _end(f"error: the system refused to go on: {refused}", REFUSED, error)
+        _end(_fault(error), FAULT, error)
+
+
+def _end(message: str, code: int, error: Exception) -> NoReturn:
+    """Tell an error once, whatever the number of processes that meet it, and exit."""
+    from cacr.terminal import CleanConsole
+
+    if "--debug" in sys.argv:
+        raise error
+    if first_to_say(message):
+        CleanConsole(stderr=True).print(message, soft_wrap=True)
+    sys.exit(code)
+
+
+def _fault(error: Exception) -> str:
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "cacr" in Path(frame.filename).parts
+    ]
+    where = f" at {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    what = str(error).strip().split("\n", 1)[0]
+    return (
+        f"this is a fault of cacr, please report it: {type(error).__name__}{where}: {what[:300]}\n"
+        "the same command with --debug shows the whole traceback, which the report should have"
+    )
 
 
 @app.callback()

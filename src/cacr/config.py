@@ -9,14 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cacr.errors import SettingsError, UserError
+from cacr.reading.documents import parse_yaml, read_yaml
 from cacr.registry import nearest
 
 FORMAT = 1
 """Version of the run folder: of ``config.yaml``, the checkpoints and ``encoder.json``."""
+
+MOST_SEED = 2**32 - 1
+"""Largest seed: what every generator takes, scikit-learn's among them."""
 
 Auto = Literal["auto"]
 Options = dict[str, Any]
@@ -39,7 +42,9 @@ class PretrainSettings(Settings):
     data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
     download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
     imbalance: str = Field("none", description="none, linear, exponential or longtail:RATIO")
-    imbalance_seed: int = Field(2021, ge=0, description="draws the images that an imbalance rule keeps")
+    imbalance_seed: int = Field(
+        2021, ge=0, le=MOST_SEED, description="draws the images that an imbalance rule keeps"
+    )
     max_unreadable: float = Field(
         0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
     )
@@ -55,9 +60,12 @@ class PretrainSettings(Settings):
     hidden: int | None = Field(
         None,
         ge=1,
+        le=65_536,
         description="width of the hidden layers of head and predictor; none: that of the head's paper",
     )
-    dim: Annotated[int, Field(ge=2)] | Auto = Field("auto", description="dimension of the embeddings")
+    dim: Annotated[int, Field(ge=2, le=65_536)] | Auto = Field(
+        "auto", description="dimension of the embeddings"
+    )
     init: str | None = Field(
         None, description="start from a run, a weights file, or 'timm' (with --download)"
     )
@@ -88,12 +96,14 @@ class PretrainSettings(Settings):
         "auto", description="views of each image, V = K + 1"
     )
 
-    batch_size: Annotated[int, Field(ge=2)] | Auto = Field(
+    batch_size: Annotated[int, Field(ge=2, le=1_000_000)] | Auto = Field(
         "auto", description="images in a step, over all processes"
     )
-    epochs: Annotated[int, Field(ge=1)] | Auto = Field("auto", description="passes over the data")
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)] | Auto = Field(
+        "auto", description="passes over the data"
+    )
     max_steps: int | None = Field(
-        None, ge=1, description="end after so many optimiser steps, schedule included"
+        None, ge=1, le=10**12, description="end after so many optimiser steps, schedule included"
     )
     optimizer: Literal["auto", "sgd", "lars", "adam", "adamw"] = Field(
         "auto",
@@ -116,7 +126,7 @@ class PretrainSettings(Settings):
         (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
     )
     gamma: float = Field(0.1, gt=0, lt=1, description="multistep: factor of each drop")
-    warmup_epochs: Annotated[float, Field(ge=0)] | Auto = Field(
+    warmup_epochs: Annotated[float, Field(ge=0, le=1_000_000)] | Auto = Field(
         "auto", description="epochs of linear warm-up"
     )
     exchange: Literal["gather", "ring"] = Field(
@@ -124,9 +134,14 @@ class PretrainSettings(Settings):
         description="between processes: all embeddings everywhere, or keys passed around (less memory)",
     )
     encode_chunk: int | None = Field(
-        None, ge=2, description="images a process encodes at a time, twice: less memory, more time"
+        None,
+        ge=2,
+        le=1_000_000,
+        description="images a process encodes at a time, twice: less memory, more time",
     )
-    accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged in one step")
+    accumulate: int = Field(
+        1, ge=1, le=100_000, description="batches whose gradients are averaged in one step"
+    )
     clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient")
 
     precision: Literal["auto", "float32", "bf16"] = Field(
@@ -136,22 +151,22 @@ class PretrainSettings(Settings):
     accelerator: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="cpu, cuda, or whichever there is"
     )
-    devices: int = Field(1, ge=1, description="processes on this machine")
-    nodes: int = Field(1, ge=1, description="machines")
-    workers: Annotated[int, Field(ge=0)] | Auto = Field(
+    devices: int = Field(1, ge=1, le=1024, description="processes on this machine")
+    nodes: int = Field(1, ge=1, le=10_000, description="machines")
+    workers: Annotated[int, Field(ge=0, le=512)] | Auto = Field(
         "auto", description="processes that decode image files"
     )
-    seed: int = Field(0, ge=0, description="of everything random")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="of everything random")
 
-    log_every_steps: int = Field(10, ge=1, description="steps between lines of metrics.jsonl")
-    checkpoint_every_steps: Annotated[int, Field(ge=1)] | Auto = Field(
+    log_every_steps: int = Field(10, ge=1, le=10**12, description="steps between lines of metrics.jsonl")
+    checkpoint_every_steps: Annotated[int, Field(ge=1, le=10**12)] | Auto = Field(
         "auto", description="steps between checkpoints; auto: an epoch, but at most every 20 seconds"
     )
-    held_out: Annotated[int, Field(ge=0)] | Auto = Field(
+    held_out: Annotated[int, Field(ge=0, le=10**12)] | Auto = Field(
         "auto",
         description="images kept from training to measure on; auto: a twentieth, where there is no test part",
     )
-    measure_every_epochs: Annotated[int, Field(ge=0)] | Auto = Field(
+    measure_every_epochs: Annotated[int, Field(ge=0, le=1_000_000)] | Auto = Field(
         "auto",
         description="epochs between diagnostics; auto: 1, more where that would take over 3 % of the time; "
         "0: never",
@@ -203,24 +218,27 @@ class EvaluateSettings(Settings):
     max_unreadable: float = Field(
         0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
     )
-    memory_gb: Annotated[float, Field(ge=0)] | Auto = Field(
+    memory_gb: Annotated[float, Field(ge=0, le=1e9)] | Auto = Field(
         "auto", description="features that take more are kept in a file; auto: half of the free memory"
     )
-    devices: int = Field(1, ge=1, description="processes on this machine that encode")
+    devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
     baselines: tuple[str, ...] = Field(
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )
-    batch_size: int = Field(256, ge=1, description="images encoded at once")
-    workers: Annotated[int, Field(ge=0)] | Auto = Field(
+    batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")
+    workers: Annotated[int, Field(ge=0, le=512)] | Auto = Field(
         "auto", description="processes that decode image files"
     )
     accelerator: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="cpu, cuda, or whichever there is"
     )
-    seed: int = Field(0, ge=0, description="of splits, draws and classifiers")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="of splits, draws and classifiers")
 
 
 S = TypeVar("S", bound=Settings)
+
+MOST_SHOWN = 100
+"""Characters of a wrong value that a message repeats."""
 
 
 def make(kind: type[S], values: Mapping[str, Any]) -> S:
@@ -233,6 +251,20 @@ def make(kind: type[S], values: Mapping[str, Any]) -> S:
         return kind.model_validate(dict(values))
     except ValidationError as error:
         raise SettingsError(problems(kind, error)) from None
+
+
+def make_what_fits(kind: type[S], values: Mapping[str, Any]) -> tuple[S, list[str]]:
+    """Settings with the default in place of every wrong value, and what is wrong.
+
+    For those who look further before they report everything at once; with problems, the settings are not to be used.
+    """
+    try:
+        return kind.model_validate(dict(values)), []
+    except ValidationError as error:
+        wrong = {str(item["loc"][0]) for item in error.errors()}
+        right = {name: value for name, value in values.items() if name not in wrong}
+        usable: S = kind.model_construct(**right)  # type: ignore[assignment]  # the plugin forgets which kind
+        return usable, problems(kind, error)
 
 
 def problems(kind: type[Settings], error: ValidationError) -> list[str]:
@@ -253,22 +285,9 @@ def problems(kind: type[Settings], error: ValidationError) -> list[str]:
 def reason(item: Mapping[str, Any]) -> str:
     """What pydantic says of a wrong value, to be read after its name."""
     text: str = item["msg"]
-    return f"{text.replace('Input should be', 'must be', 1)} (got {item['input']!r})"
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping, read with the safe loader."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid YAML: {error}") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise UserError(f"{path} must hold 'name: value' lines")
-    return values
+    got = repr(item["input"])
+    shown = got if len(got) <= MOST_SHOWN else f"{got[:MOST_SHOWN]} ..."
+    return f"{text.replace('Input should be', 'must be', 1)} (got {shown})"
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
@@ -284,6 +303,6 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise UserError(f"--set takes name=value, got {text!r}")
     try:
-        return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key.strip(), parse_yaml(value)
+    except ValueError:
         return key.strip(), value

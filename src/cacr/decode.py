@@ -2,6 +2,9 @@
 
 import errno
 import os
+import stat
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,6 +12,12 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from cacr.errors import UnreadableImageError, UserError
+
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "JPEG2000", "GIF", "BMP", "DIB", "TIFF", "PPM")
+"""What is decoded, whatever a file's name says. Pillow knows more; for some it starts other programs."""
+
+LONGEST = 1000
+"""Length of an image, as a multiple of its width, above which it is refused."""
 
 _ORIENTATION_TAG = 0x0112
 _UPRIGHT = {
@@ -40,7 +49,7 @@ def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> 
 
     Raises:
         UnreadableImageError: the image is damaged, not an image, or has more pixels than Pillow's
-            ``Image.MAX_IMAGE_PIXELS`` (a decompression bomb).
+            ``Image.MAX_IMAGE_PIXELS`` (a decompression bomb), or is no regular file.
     """
     try:
         with open_image(file, where) as image:
@@ -57,8 +66,10 @@ def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> 
 
 def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
     """Read the header only; the size is known and checked, the pixels are not decoded."""
+    if isinstance(file, Path):
+        require_regular(file, where)
     try:
-        image = Image.open(file)
+        image = Image.open(file, formats=_formats())
     except MemoryError:
         raise
     except Exception as error:
@@ -71,7 +82,30 @@ def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
         raise UnreadableImageError(
             where, f"{image.width} x {image.height} pixels, refused as a decompression bomb (limit {limit:,})"
         )
+    if max(image.size) > LONGEST * min(image.size):  # resized by its shorter side it could take any memory
+        image.close()
+        raise UnreadableImageError(
+            where, f"{image.width} x {image.height} pixels: more than {LONGEST:,} times as long as wide"
+        )
     return image
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def require_regular(path: Path, where: str) -> None:
+    """Refuse pipes, sockets and devices, which would be waited for; what is missing shows when it is opened.
+
+    Raises:
+        UnreadableImageError: names the file as ``where``.
+    """
+    with suppress(OSError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UnreadableImageError(where, "a pipe, socket or device, not a file")
 
 
 def unreadable(where: str, error: Exception) -> UserError:

@@ -3,10 +3,9 @@
 from pathlib import Path
 from statistics import stdev
 
-from rich.console import Console
-
 from cacr.api import evaluate, pretrain
 from cacr.evaluation import Result, results_table
+from cacr.terminal import CleanConsole
 
 LABELS_PER_CLASS = 10
 RECIPE = "digits-cacr-k4"
@@ -20,7 +19,7 @@ def run_demo(out: Path) -> str:
     Returns:
         How the pretraining ended (see :class:`cacr.training.Outcome`).
     """
-    console = Console(highlight=False, markup=False)
+    console = CleanConsole()
     console.print(
         "Pretraining without labels on handwritten digits, made unbalanced: few zeros, many nines.\n"
     )

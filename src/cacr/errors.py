@@ -1,5 +1,6 @@
 """Errors that a person can act on."""
 
+import re
 from collections.abc import Sequence
 
 
@@ -37,3 +38,21 @@ class UnreadableImageError(UserError):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
+
+
+_ALLOCATION = re.compile(
+    r"DefaultCPUAllocator|out of memory|can't allocate memory|integer multiplication overflow|calculation overflowed"
+)
+
+
+def refusal(error: BaseException) -> str | None:
+    """What the system refused, in words; None for an error that is not of its making.
+
+    Memory that there is not, as Python, NumPy and torch report it, and every trouble with files and devices.
+    """
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _ALLOCATION.search(str(error))):
+        return "there is not enough memory for it"
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{str(error.filename)[:200]}: "
+        return f"{name}{error.strerror or error or type(error).__name__}"
+    return None

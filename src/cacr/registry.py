@@ -48,16 +48,18 @@ class Registry(Generic[T]):
         return remember
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._things:
+        if name not in self:
             raise UnknownNameError(f"there is no {self.kind} {name!r}; {nearest(name, self.names())}")
         return self._things[name]
 
     def get(self, name: str) -> T | None:
         """The thing of this name; None where there is none."""
-        return self._things.get(name)
+        return self._things[name] if name in self else None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things
+        return (
+            isinstance(name, str) and name in self._things
+        )  # a list where a name belongs cannot be looked up
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

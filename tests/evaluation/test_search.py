@@ -77,9 +77,9 @@ def test_stored_features_give_the_same_and_others_are_refused(
         (lambda: changed(features=parts["features"] * np.nan), "not an .npz file that `cacr embed` wrote"),
         (lambda: changed(index=parts["index"] + 9999), "other names"),
         (lambda: changed(name=parts["name"][:3]), "not an .npz file that `cacr embed` wrote"),
-        (lambda: changed(name=np.array([{}] * 45, dtype=object)), "not an .npz file"),
-        (lambda: query, "not an .npz file"),
-        (lambda: tmp_path / "missing.npz", "cannot read"),
+        (lambda: changed(name=np.array([{}] * 45, dtype=object)), "name holds pickled objects"),
+        (lambda: query, "cannot be read as .npz"),
+        (lambda: tmp_path / "missing.npz", "there is no file"),
     ):
         with pytest.raises(UserError, match=message):
             search_source(run, query, str(images), features=path())

@@ -53,8 +53,8 @@ def evaluate(
     cacr evaluate runs/c10 --against runs/other --protocol fewshot --data suite:sets/
     """
     from cacr.api import evaluate_suite_with, evaluate_with
+    from cacr.distributed import is_first_process
     from cacr.evaluation import is_suite, results_table, suite_table
-    from cacr.training import is_first_process
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
     search = "quick" if quick else None

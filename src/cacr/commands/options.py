@@ -45,7 +45,7 @@ def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
 
 def show(thing: Any) -> None:
     """Print a text as it is, or a table."""
-    from rich.console import Console
+    from cacr.terminal import CleanConsole
 
     # A line of text is left to the terminal to break, so that what is copied from it stays one line.
-    Console(highlight=False, markup=False).print(thing, soft_wrap=isinstance(thing, str))
+    CleanConsole().print(thing, soft_wrap=isinstance(thing, str))

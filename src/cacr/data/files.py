@@ -1,8 +1,6 @@
 """Images in files of their own."""
 
-import contextlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from PIL import Image
 
 from cacr.data.source import Captions, Indices, Source
 from cacr.decode import read_rgb
-from cacr.errors import UnreadableImageError
 from cacr.files import printable
 
 
@@ -48,18 +45,6 @@ class Paths:
         return part
 
 
-def require_regular(path: Path, where: str) -> None:
-    """Refuse pipes, sockets and devices, which would be waited for; what is missing shows when it is opened.
-
-    Raises:
-        UnreadableImageError: names the file as ``where``.
-    """
-    with contextlib.suppress(OSError):
-        mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise UnreadableImageError(where, "a pipe, socket or device, not a file")
-
-
 class FileSource(Source):
     """Image files, decoded when they are read.
 
@@ -86,9 +71,7 @@ class FileSource(Source):
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
         """Decode the file to plain RGB."""
-        path, where = self.paths[index], printable(self.describe(index))
-        require_regular(path, where)
-        return read_rgb(path, where, at_least)
+        return read_rgb(self.paths[index], printable(self.describe(index)), at_least)
 
     def describe(self, index: int) -> str:
         """The file's name."""

@@ -12,10 +12,10 @@ import numpy as np
 from PIL import Image
 
 from cacr.data.errors import Problem
-from cacr.data.files import FileSource, require_regular
+from cacr.data.files import FileSource
 from cacr.data.source import Indices, Source
 from cacr.data.stream import StreamSource
-from cacr.decode import open_image, read_rgb
+from cacr.decode import open_image, read_rgb, require_regular
 from cacr.errors import UnreadableImageError
 from cacr.files import printable
 

@@ -6,6 +6,7 @@ import cacr.data.sources  # noqa: F401  (each of its files registers itself)
 from cacr.data.registry import SOURCES, Part, Request
 from cacr.data.source import Source
 from cacr.errors import UserError
+from cacr.reading.files import kind_of, user_path
 from cacr.registry import nearest
 
 _BY_SUFFIX = {".npz": "npz", ".npy": "npy", ".jsonl": "pairs"}
@@ -33,9 +34,9 @@ def open_source(
     name, _, argument = spec.partition(":")
     if name in SOURCES:
         return SOURCES[name](Request(spec, argument, part, root, download))
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     kind = _BY_SUFFIX.get(path.suffix.lower(), "folder")
-    if kind == "folder" and not path.exists() and _looks_like_a_name(spec):
+    if kind == "folder" and kind_of(path) is None and _looks_like_a_name(spec):
         raise UserError(
             f"there is neither a folder nor a source called {name!r}; {nearest(name, SOURCES.names())}"
         )

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from cacr.data.errors import Problem, too_many_unreadable
-from cacr.data.files import FileSource, require_regular
+from cacr.data.files import FileSource
 from cacr.data.source import ArraySource, Indices, Source
-from cacr.decode import open_image, read_rgb, unreadable
+from cacr.decode import open_image, read_rgb, require_regular, unreadable
 from cacr.errors import UnreadableImageError
 from cacr.files import printable
 

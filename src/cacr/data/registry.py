@@ -8,6 +8,7 @@ from typing import Literal
 from cacr.data.errors import MissingPartError
 from cacr.data.source import Source
 from cacr.errors import UserError
+from cacr.reading.files import kind_of, require_file, user_path
 from cacr.registry import Registry
 
 Part = Literal["pretrain", "train", "test"]
@@ -33,29 +34,29 @@ class Request:
 
     def set_folder(self) -> Path:
         """The folder of a named set: ``root``, unless the user wrote ``name:FOLDER``."""
-        return Path(self.argument).expanduser() if self.argument else self.root
+        return user_path(self.argument) if self.argument else self.root
 
     def path(self) -> Path:
         """The argument as a path."""
         if not self.argument:
             name = self.spec.rstrip(":")
             raise UserError(f"{name} needs a path; write {name}:PATH")
-        return Path(self.argument).expanduser()
+        return user_path(self.argument)
 
     def folder(self) -> Path:
         """The argument as a folder that exists."""
         path = self.path()
-        if not path.exists():
+        kind = kind_of(path)
+        if kind is None:
             raise UserError(f"there is no folder {path}")
-        if not path.is_dir():
+        if kind != "folder":
             raise UserError(f"{path} is not a folder")
         return path
 
     def file(self) -> Path:
         """The argument as a file that exists."""
         path = self.path()
-        if not path.is_file():
-            raise UserError(f"there is no file {path}")
+        require_file(path)
         return path
 
     def missing_part(self, why: str) -> MissingPartError:

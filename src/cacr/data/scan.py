@@ -66,8 +66,8 @@ def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
                             listing.names.append(prefix + entry.name)
                         else:
                             listing.others[suffix or "without suffix"] += 1
-        except PermissionError as error:
-            raise UserError(f"{here} cannot be read: {error.strerror}") from error
+        except OSError as error:
+            raise UserError(f"{here} cannot be read: {error.strerror or error}") from error
     if not listing.names:
         raise UserError(_no_images(listing))
     listing.names.sort()
@@ -78,8 +78,8 @@ def sub_folders(folder: Path) -> list[Path]:
     """The immediate sub-folders, without hidden ones."""
     try:
         return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not _is_hidden(entry.name))
-    except PermissionError as error:
-        raise UserError(f"{folder} cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror or error}") from error
 
 
 def _is_hidden(name: str) -> bool:

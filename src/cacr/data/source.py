@@ -15,6 +15,9 @@ from cacr.errors import UserError
 Indices = NDArray[np.int64]
 Captions = tuple[str, ...]
 
+MOST_CLASSES = 100_000
+"""Classes that labels may number; four times as many as any set has. Counts and scores take memory for each."""
+
 
 class Sample(NamedTuple):
     """One image, its number in the source, and its label, its captions or None."""
@@ -49,6 +52,8 @@ class Source(ABC):
         self.class_names: tuple[str, ...] | None = None if class_names is None else tuple(class_names)
         self.captions: tuple[Captions, ...] | None = None if captions is None else tuple(captions)
         self.notes: tuple[str, ...] = tuple(notes)
+        if self.labels is not None:
+            _check_labels(name, self.labels, self.class_names)
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -141,6 +146,20 @@ class Source(ABC):
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[index] for index in range(len(self)))
+
+
+def _check_labels(name: str, labels: Indices, class_names: tuple[str, ...] | None) -> None:
+    """Refuse labels that no class has, before something is counted by them."""
+    least, most = int(labels.min(initial=0)), int(labels.max(initial=0))
+    if class_names is not None and len(labels) and not 0 <= least <= most < len(class_names):
+        raise UserError(
+            f"{name} has labels from {least} to {most}, and names of {len(class_names)} classes: a label is the "
+            "number of its class, from 0 on"
+        )
+    if least < 0 or most >= MOST_CLASSES:
+        raise UserError(
+            f"{name} has labels from {least} to {most}: number the classes from 0 on, up to {MOST_CLASSES - 1:,}"
+        )
 
 
 class ArraySource(Source):

@@ -2,24 +2,28 @@
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
-import torch
-from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
-from torch import Tensor
+from pydantic import TypeAdapter
+from safetensors.torch import save
 
 from cacr.encoders.build import build_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
 from cacr.errors import UserError
-from cacr.files import check_format, printable, write_atomically
+from cacr.files import check_format, write_atomically
+from cacr.reading.documents import read_json
+from cacr.reading.files import kind_of, require_file
+from cacr.reading.tensors import misfit, read_safetensors
 
 WEIGHTS = "encoder.safetensors"
 _INFO = TypeAdapter(EncoderInfo)
+_FORMAT = TypeAdapter(dict[str, Any])
+
+LARGEST_SIDE, LARGEST_WIDTH, LARGEST_NUMBER = 4096, 16.0, 1e4
+"""What ``encoder.json`` may say of image sizes, of the width and of means: far above what an encoder can be."""
 
 
 def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
@@ -49,7 +53,7 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     info = read_info(weights.with_suffix(".json"))
     encoder = build_encoder(info.encoder, image_size=info.image_size, width=info.width)
     stored = read_safetensors(weights)
-    if wrong := _misfit(encoder.backbone.state_dict(), stored):
+    if wrong := misfit(encoder.backbone.state_dict(), stored):
         raise UserError(
             f"{weights} does not hold the encoder that its .json describes ({info.encoder}): {wrong}"
         )
@@ -65,45 +69,22 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
 
 def weights_file(path: Path) -> Path:
     """The weights in a run folder, or the file itself."""
-    file = path / WEIGHTS if path.is_dir() else path
-    if not path.exists():
+    kind = kind_of(path)
+    if kind is None:
         raise UserError(f"there is no run folder or weights file {path}")
-    if not file.exists():
+    file = path / WEIGHTS if kind == "folder" else path
+    if kind_of(file) is None:
         raise UserError(f"{path} holds no {WEIGHTS}: not a run folder, or its pretraining has not finished")
+    require_file(file)
     return file
-
-
-def _misfit(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
-    """In words what tensors of a file do not fit; empty if all do."""
-    shapes = [name for name in stored if name in expected and stored[name].shape != expected[name].shape]
-    kinds = {
-        "lacking": [name for name in expected if name not in stored],
-        "not its own": [name for name in stored if name not in expected],
-        "of another shape": shapes,
-    }
-    return "; ".join(
-        f"{len(names):,} tensors are {kind}, such as {printable(names[0])}"
-        for kind, names in kinds.items()
-        if names
-    )
 
 
 def read_info(path: Path) -> EncoderInfo:
     """What an ``encoder.json`` says; a newer format is refused."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}, which describes the encoder: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is damaged: {error}") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} is damaged: it holds no description of an encoder")
-    check_format(values.get("format"), path)
-    try:
-        info = _INFO.validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise UserError(f"{path} is damaged: {wrong}") from None
+    if kind_of(path) is None:
+        raise UserError(f"cannot read {path}, which describes the encoder: there is no such file")
+    check_format(read_json(path, _FORMAT).get("format"), path)  # first: a newer format may have other fields
+    info = read_json(path, _INFO)
     for name, sound in _sound(info).items():
         if not sound:
             raise UserError(f"{path} is damaged: {name} cannot be {getattr(info, name)}")
@@ -113,19 +94,10 @@ def read_info(path: Path) -> EncoderInfo:
 def _sound(info: EncoderInfo) -> dict[str, bool]:
     """Whether each value of the right type is also a possible one."""
     return {
-        "image_size": info.image_size > 0,
+        "image_size": 0 < info.image_size <= LARGEST_SIDE,
         "feature_dim": info.feature_dim > 0,
-        "width": isfinite(info.width) and info.width > 0,
-        "resize": info.resize is None or info.resize > 0,
-        "mean": all(isfinite(value) for value in info.mean),
-        "std": all(isfinite(value) and value > 0 for value in info.std),
+        "width": 0 < info.width <= LARGEST_WIDTH,
+        "resize": info.resize is None or 0 < info.resize <= LARGEST_SIDE,
+        "mean": all(abs(value) <= LARGEST_NUMBER for value in info.mean),
+        "std": all(isfinite(value) and value > 1 / LARGEST_NUMBER for value in info.std),
     }
-
-
-def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
-    """Tensors by name."""
-    try:
-        state: dict[str, torch.Tensor] = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path} is not a readable safetensors file: {error}") from None
-    return state

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cacr.encoders.encoder import Encoder
-from cacr.encoders.files import read_safetensors, weights_file
+from cacr.encoders.files import weights_file
 from cacr.errors import UserError
+from cacr.reading.tensors import read_safetensors, read_torch
 
 NESTED = ("state_dict", "model", "encoder", "backbone")
 """Names under which training software keeps a state dict inside a checkpoint."""
@@ -46,7 +46,7 @@ def load_weights(encoder: Encoder, source: str | Path) -> LoadedWeights:
         UserError: when the file cannot be read, or less than half of the encoder's weights fit.
     """
     file = weights_file(Path(source))
-    given = read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file)
+    given = read_safetensors(file) if file.suffix == ".safetensors" else _read_state(file)
     own: dict[str, Tensor] = encoder.backbone.state_dict()
     prefix = _common_prefix(own, given)
     fitting = {
@@ -60,6 +60,11 @@ def load_weights(encoder: Encoder, source: str | Path) -> LoadedWeights:
             f"{file} holds only {covered:.0%} of the weights of {encoder.info.encoder} for "
             f"{encoder.info.image_size} pixels and width {encoder.info.width:g}: is it of another encoder?"
         )
+    broken = [name for name, tensor in fitting.items() if not bool(torch.isfinite(tensor).all())]
+    if broken:
+        raise UserError(
+            f"{file}: {len(broken)} tensors are not finite, such as {broken[0]}: its training diverged"
+        )
     encoder.backbone.load_state_dict(fitting, strict=False)
     used = {prefix + name for name in fitting}
     return LoadedWeights(
@@ -69,15 +74,9 @@ def load_weights(encoder: Encoder, source: str | Path) -> LoadedWeights:
     )
 
 
-def _read_torch(path: Path) -> dict[str, Tensor]:
+def _read_state(path: Path) -> dict[str, Tensor]:
     """The state dict in a file that :func:`torch.save` wrote; only tensors and plain values are read."""
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:
-        reason = str(error).split("\n", 1)[0]
-        raise UserError(f"{path} holds more than tensors and is not read for safety: {reason}") from None
-    except (OSError, RuntimeError, EOFError, ValueError) as error:
-        raise UserError(f"{path} is not a readable weights file: {error}") from None
+    content = read_torch(path)
     for name in NESTED:
         if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
             content = content[name]

@@ -23,6 +23,7 @@ from cacr.evaluation.sets import is_suite
 from cacr.evaluation.settings import evaluate_settings, protocol_settings
 from cacr.evaluation.task import Task
 from cacr.files import require_writable
+from cacr.reading.files import user_path
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def locations(settings: EvaluateSettings) -> list[str]:
 
 def _location(spec: str, settings: EvaluateSettings) -> str:
     named = spec.partition(":")[0] in SOURCES
-    return str((settings.data_root if named else Path(spec)).expanduser().absolute())
+    return str(user_path(str(settings.data_root) if named else spec).absolute())
 
 
 def _measure(

@@ -189,7 +189,7 @@ def encode(
     streamed = 4 * len(source) * encoder.feature_dim > machine.memory
     values, index, done = make_rows(len(source), encoder.feature_dim, streamed=streamed), [], 0
     for features, numbers in loader.epoch(0):
-        values[done : done + len(numbers)] = features.cpu()
+        values[done : done + len(numbers)] = _finite(features.cpu(), encoder)
         index.append(numbers)
         done += len(numbers)
         if progress is not None:
@@ -202,6 +202,15 @@ def encode(
         numbers, order = numbers.sort()
         values = values[order]
     return Features(values, numbers, problems, streamed)
+
+
+def _finite(features: Tensor, encoder: Encoder) -> Tensor:
+    if not bool(torch.isfinite(features).all()):
+        raise UserError(
+            f"{encoder.info.encoder} gives features that are not finite numbers: its weights are damaged, or its "
+            "training diverged (`cacr doctor` looks at a run)"
+        )
+    return features
 
 
 def make_rows(count: int, dim: int, *, streamed: bool) -> Tensor:

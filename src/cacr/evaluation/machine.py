@@ -3,7 +3,6 @@
 import math
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -12,6 +11,7 @@ from cacr.config import Auto
 from cacr.data import ArraySource, Source
 from cacr.errors import UserError
 from cacr.evaluation.processes import world_size
+from cacr.reading.memory import free_memory
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,3 @@ def choose_machine(
     device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     memory = free_memory() / 2 / world_size() if memory_gb == "auto" else memory_gb * 2**30
     return Machine(batch_size, processes, device, memory)
-
-
-def free_memory() -> float:
-    """Bytes that can be had without swapping; without limit where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * next(float(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return math.inf

@@ -18,6 +18,7 @@ from rich.text import Text
 from cacr.config import FORMAT
 from cacr.errors import UserError
 from cacr.files import check_format, printable, write_atomically
+from cacr.reading.files import read_bytes
 
 _NAME_BYTES = 60  # of the data's name in a file's name: what file systems take is 255 for the whole
 
@@ -133,14 +134,11 @@ def read_results(folder: Path) -> list[Result]:
     """
     results = []
     for path in sorted(file for file in folder.glob("*.json") if file.is_file()):
+        content = read_bytes(path)
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from None
-        try:
-            mark = _MARK.validate_json(text, strict=True)
+            mark = _MARK.validate_json(content, strict=True)
             check_format(mark.format, path)  # first: a newer format may have other fields
-            results.append(_RESULT.validate_json(text, strict=True))
+            results.append(_RESULT.validate_json(content, strict=True))
         except ValidationError:
             continue
     return results

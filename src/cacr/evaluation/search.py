@@ -1,7 +1,6 @@
 """``cacr search``: the images of a source that are nearest to one image."""
 
 import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,10 @@ from cacr.evaluation.features import MAX_UNREADABLE, Features, Progress, encode
 from cacr.evaluation.knn import nearest
 from cacr.evaluation.machine import Machine, choose_machine
 from cacr.files import storable
+from cacr.reading.arrays import read_npz
+from cacr.reading.files import kind_of
+
+_ARRAYS = ("features", "index", "name")
 
 SAME_FEATURES = 1e-3
 """Largest difference, as a share of its length, of a stored feature from one computed anew by its encoder."""
@@ -113,9 +116,9 @@ def search_source(
 def _open_query(image: str | os.PathLike[str], source: Source) -> tuple[Image.Image, int | None]:
     """The image to search for, and its number if it was given as one of the source's."""
     text = os.fspath(image)
-    if not text.isdecimal() or Path(text).exists():
+    if not text.isdecimal() or kind_of(Path(text)) is not None:
         return to_pil(Path(text)), None
-    if int(text) >= len(source):
+    if len(text) > 18 or int(text) >= len(source):
         raise UserError(
             f"there is no file {text}, and {source.name} has {len(source):,} images, so none of this number"
         )
@@ -151,13 +154,10 @@ def read_features(path: Path, encoder: Encoder, source: Source) -> Features:
     Raises:
         UserError: the file is damaged, or of other data or another kind of encoder.
     """
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            values, index, names = (stored[name] for name in ("features", "index", "name"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, KeyError, AttributeError, TypeError, EOFError, zipfile.BadZipFile):
-        raise UserError(f"{path} is not an .npz file that `cacr embed` wrote") from None
+    stored = read_npz(path, _ARRAYS)
+    if len(stored) < len(_ARRAYS):
+        raise UserError(f"{path} is not an .npz file that `cacr embed` wrote")
+    values, index, names = (stored[name] for name in _ARRAYS)
     sound = values.ndim == 2 and values.dtype == np.float32 and len(values) > 0 and np.isfinite(values).all()
     if not sound or index.shape != (len(values),) or index.dtype != np.int64 or names.shape != index.shape:
         raise UserError(f"{path} is not an .npz file that `cacr embed` wrote")

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_type_hints
 
-from cacr.config import EvaluateSettings, Settings, make
+from cacr.config import EvaluateSettings, Settings, make, make_what_fits
 from cacr.errors import SettingsError
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.registry import UnknownNameError, nearest
-
-_DEFAULT_PROTOCOLS: tuple[str, ...] = EvaluateSettings.model_fields["protocols"].default
 
 
 def evaluate_settings(values: Mapping[str, Any]) -> EvaluateSettings:
@@ -19,14 +17,12 @@ def evaluate_settings(values: Mapping[str, Any]) -> EvaluateSettings:
     """
     own = {name: value for name, value in values.items() if name in EvaluateSettings.model_fields}
     others = {name: value for name, value in values.items() if name not in own}
-    own["options"] = {**own.get("options", {}), **others}
-    problems: list[str] = []
+    given = own.get("options", {})
+    if isinstance(given, Mapping):
+        own["options"] = {**given, **others}
+    settings, problems = make_what_fits(EvaluateSettings, own)
     try:
-        settings = make(EvaluateSettings, own)
-    except SettingsError as error:
-        problems += error.problems
-    try:
-        protocol_settings(own.get("protocols", _DEFAULT_PROTOCOLS), own["options"])
+        protocol_settings(settings.protocols, settings.options)
     except SettingsError as error:
         problems += error.problems
     if problems:

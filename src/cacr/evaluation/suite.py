@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cacr.config import EvaluateSettings, Settings
-from cacr.errors import UserError
+from cacr.errors import UserError, refusal
 from cacr.evaluation.evaluate import Contestant, contestants, evaluation_folder, locations, measure
 from cacr.evaluation.features import Progress
 from cacr.evaluation.labelled import metric_of, open_labelled
@@ -17,6 +17,7 @@ from cacr.evaluation.sets import SUITE, is_suite
 from cacr.evaluation.settings import evaluate_settings, protocol_settings
 from cacr.evaluation.suite_report import Failure, SuiteReport
 from cacr.files import printable, write_atomically
+from cacr.reading.files import kind_of, user_path
 
 Tell = Callable[[str], None]
 """Called with a line of text when a data set is done."""
@@ -30,8 +31,8 @@ def suite_sets(data: str) -> list[str]:
     """
     if not is_suite(data):
         return [data]
-    folder = Path(data.removeprefix(SUITE)).expanduser()
-    if not folder.is_dir():
+    folder = user_path(data.removeprefix(SUITE))
+    if kind_of(folder) != "folder":
         raise UserError(f"there is no folder {folder}: {data} takes a folder that holds data sets")
     found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not found:
@@ -81,7 +82,8 @@ def evaluate_suite(
         except Exception as error:  # whatever one set does, the others are measured
             if not is_suite(settings.data):
                 raise
-            reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            fault = f"a fault of cacr, please report it: {type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, UserError) else refusal(error) or fault
             report.failures.append(Failure(name, reason))
             tell(f"{printable(name)}: FAILED: {reason}")
         else:

@@ -7,9 +7,9 @@ from typing import Any
 from safetensors.torch import save
 
 from cacr.encoders import Encoder, EncoderInfo, build_encoder, timm_arguments
-from cacr.encoders.files import read_safetensors
 from cacr.encoders.resnet import RESNETS
 from cacr.exporting.format import FORMATS, Features, Format
+from cacr.reading.tensors import read_safetensors
 
 
 @FORMATS.register("torch")

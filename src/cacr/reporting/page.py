@@ -1,7 +1,6 @@
 """The page of one run or several: one HTML file that opens offline."""
 
 import json
-import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import Any
 import cacr
 from cacr.errors import UserError
 from cacr.files import require_writable, write_atomically
+from cacr.reading.files import read_text
 from cacr.reporting.facts import RESULTS_HEADER, run_facts
 from cacr.reporting.gallery import Stage, build_gallery, silent
 from cacr.reporting.model import encoder_digest
@@ -22,7 +22,8 @@ from cacr.training import RunFolder
 
 _STYLES = ("page.css", "charts.css", "map.css")
 _SCRIPTS = ("dom", "unpack", "tables", "charts", "pictures", "points", "map", "gallery", "main")
-_GALLERY = re.compile(r'<script type="application/json" id="gallery">(.*?)</script>', re.DOTALL)
+_GALLERY_OPENS, _GALLERY_ENDS = '<script type="application/json" id="gallery">', "</script>"
+_LARGEST_PAGE = 200 * 2**20
 
 
 def write_report(
@@ -97,10 +98,17 @@ def _target(runs: Sequence[Path], out: Path | None) -> Path:
 
 def _is_page(path: Path) -> bool:
     """Whether a file is a page of ours, which may be replaced."""
+    return _stored_gallery(path) is not None
+
+
+def _stored_gallery(page: Path) -> str | None:
+    """The text of the images in a page of ours; None where the file is no such page."""
     try:
-        return _GALLERY.search(path.read_text(encoding="utf-8")) is not None
-    except (OSError, ValueError):
-        return False
+        _, opened, rest = read_text(page, _LARGEST_PAGE).partition(_GALLERY_OPENS)
+    except UserError:
+        return None
+    text, ended, _ = rest.partition(_GALLERY_ENDS)
+    return text if opened and ended else None
 
 
 def _html(facts: Sequence[dict[str, Any]], gallery: dict[str, Any] | None, missing: str) -> str:
@@ -128,10 +136,10 @@ def _web(name: str) -> str:
 
 def _old_gallery(page: Path, digest: str) -> dict[str, Any] | None:
     """The images of a page that was written earlier, if they were made with the same encoder alone."""
+    stored = _stored_gallery(page)
     try:
-        found = _GALLERY.search(page.read_text(encoding="utf-8"))
-        gallery = json.loads(found[1]) if found else None
-    except (OSError, ValueError):
+        gallery = json.loads(stored) if stored else None
+    except (ValueError, RecursionError):
         return None
     known = isinstance(gallery, dict) and gallery.get("digests") == [digest]
     return gallery if known else None

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from cacr.config import PretrainSettings, make, reason
+from cacr.config import PretrainSettings, make_what_fits, reason
 from cacr.data.imbalance import class_fractions
 from cacr.encoders import HEADS, require_encoder
 from cacr.errors import MissingExtraError, SettingsError, UserError
@@ -39,11 +39,8 @@ def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
     ):
         if isinstance(found.settings.setdefault(name, {}), Mapping):
             found.settings[name] = {**found.settings[name], **options}
-    try:
-        checked = make(PretrainSettings, found.settings)
-    except SettingsError as error:
-        problems += error.problems
-        checked = PretrainSettings.model_construct(**found.settings)
+    checked, wrong_values = make_what_fits(PretrainSettings, found.settings)
+    problems += wrong_values
     parsed, wrong = {}, []
     for kind, registry in (("framework", FRAMEWORKS), ("objective", OBJECTIVES)):
         name = f"{kind}_options"

@@ -14,6 +14,7 @@ from typing import IO, Any
 import torch
 
 from cacr.errors import UserError
+from cacr.reading.tensors import read_torch
 
 State = dict[str, Any]
 KEEP = 2
@@ -83,7 +84,9 @@ def load_checkpoint(path: Path) -> State:
     match = _NAME.fullmatch(path.name)
     if match is None or _crc32(path) != int(match[2], 16):
         raise UserError(f"{path} is damaged (its checksum does not match)")
-    state: State = torch.load(path, map_location="cpu", weights_only=True)
+    state = read_torch(path)
+    if not isinstance(state, dict):
+        raise UserError(f"{path} is damaged (it holds no state of a training)")
     return state
 
 

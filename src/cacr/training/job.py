@@ -5,6 +5,7 @@ from typing import Any
 
 from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricModule
+from torch import Tensor
 from torch.optim import Optimizer
 
 import cacr
@@ -91,5 +92,15 @@ class Training:
     def restore(self, state: State) -> Position:
         """Continue from a checkpoint's state."""
         self.method.load_state_dict(state["method"])
+        _check_shapes(self.optimizer, state["optimizer"]["state"])
         self.optimizer.load_state_dict(state["optimizer"])
         return Position(state["step"], state["epoch"], state["batch"])
+
+
+def _check_shapes(optimizer: Optimizer, stored: dict[int, dict[str, Any]]) -> None:
+    """Torch does not look, and numbers of another shape than their weight's end the interpreter in the next step."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for number, values in stored.items():
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.ndim and value.shape != weights[number].shape:
+                raise RuntimeError(f"{name} of weight {number} has the shape {tuple(value.shape)}")

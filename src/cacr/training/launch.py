@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +18,13 @@ from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from cacr.config import PretrainSettings
-from cacr.errors import UserError
+from cacr.errors import UserError, refusal
 from cacr.training.precision import has_fast_bf16
 
 T = TypeVar("T")
+
+_LOST = re.compile("Connection (closed|reset) by peer")
+"""What a process raises when another one that it talks to has ended."""
 
 # Fabric greets from every process; what a user needs to know of them is printed before step 1.
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
@@ -49,9 +53,11 @@ def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) 
             result = fabric.launch(partial(_reporting, job=job, message=message))
         except (ProcessRaisedException, ProcessExitedException) as error:
             if message.exists():
-                raise UserError(message.read_text()) from None
+                raise UserError(message.read_text(encoding="utf-8")) from None
             if interrupts:
                 raise KeyboardInterrupt from None
+            if isinstance(error, ProcessRaisedException) and not _LOST.search(str(error)):
+                raise  # not for the user to change: its traceback is in the message
             reason = str(error).strip().split("\n")[-1]
             raise UserError(
                 f"the training process of rank {error.error_index} failed and the others were stopped: {reason}\n"
@@ -137,15 +143,8 @@ def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:
     """Work in a started process; what a user can mend is left in a file for the process that waits."""
     try:
         return job(fabric)
-    except UserError as error:
-        if not message.exists():
-            message.write_text(str(error))
+    except Exception as error:
+        told = str(error) if isinstance(error, UserError) else refusal(error)
+        if told is not None and not message.exists():
+            message.write_text(told, encoding="utf-8", errors="backslashreplace")
         raise
-
-
-def is_first_process() -> bool:
-    """Whether this process is the one that writes files: always, but for the others of several."""
-    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
-    if rank is None:  # Fabric's own launch with `nodes`: the user numbers machines, Fabric their processes
-        return all(os.environ.get(name, "0") == "0" for name in ("NODE_RANK", "LOCAL_RANK"))
-    return rank == "0"

@@ -29,6 +29,7 @@ from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS, Framework, describe_chunks
+from cacr.terminal import CleanConsole
 from cacr.training.announce import announce
 from cacr.training.check import check_settings
 from cacr.training.checkpoints import State, load_latest
@@ -136,7 +137,7 @@ def _train_run(
     fabric: Fabric, settings: PretrainSettings, run: RunFolder, resuming: bool, observe: Observe | None
 ) -> tuple[Status, int]:
     """Everything that happens in each process; nothing is written before all of it is known to fit."""
-    console = Console(quiet=not fabric.is_global_zero, highlight=False, markup=False)
+    console = CleanConsole(quiet=not fabric.is_global_zero)
     data = _prepare_data(settings, run, resuming)
     asked = settings
     settings, _ = _resolve(asked, data.held_out, fabric.world_size, fabric.device)
@@ -386,7 +387,7 @@ def _restore(job: Training, state: State | None) -> Position:
         )
     try:
         return job.restore(state)
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise UserError(
             f"the checkpoint in {job.run.checkpoints} does not fit the settings beside it: another version of cacr "
             f"wrote it. Resume with that version, or start another run with --init {job.run.path}"

@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
-from cacr.config import FORMAT, PretrainSettings, make, read_yaml
+from cacr.config import FORMAT, PretrainSettings, make
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
+from cacr.reading.documents import read_yaml
 
 MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
 """Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""

@@ -7,6 +7,9 @@ from cacr.errors import SettingsError
 
 Interpolation = Literal["bilinear", "bicubic"]
 
+LARGEST = 4096
+"""Side of a view in pixels; no encoder takes more."""
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -65,7 +68,11 @@ class Augmentation:
             if not right:
                 found.append(message)
 
-        check(self.size >= 1, f"size is {self.size}; it must be at least 1 pixel")
+        check(1 <= self.size <= LARGEST, f"size is {self.size}; it must be 1 to {LARGEST} pixels")
+        check(
+            self.resize is None or self.resize <= LARGEST,
+            f"resize is {self.resize}; it must be at most {LARGEST}",
+        )
         if self.scale is None:
             side = self.resize
             check(
@@ -76,7 +83,10 @@ class Augmentation:
             low, high = self.scale
             check(0 < low <= high <= 1, f"scale is {low},{high}; it must satisfy 0 < low <= high <= 1")
         low, high = self.ratio
-        check(0 < low <= high, f"ratio is {low},{high}; it must satisfy 0 < low <= high")
+        check(
+            0.001 <= low <= high <= 1000,
+            f"ratio is {low},{high}; it must satisfy 0.001 <= low <= high <= 1000",
+        )
         check(
             self.interpolation in ("bilinear", "bicubic"),
             f"interpolation is {self.interpolation!r}; it must be bilinear or bicubic",
@@ -86,7 +96,7 @@ class Augmentation:
             check(0 <= value <= 1, f"{name} is {value}; it is a probability and must lie in [0, 1]")
         for name in ("brightness", "contrast", "saturation"):
             value = getattr(self, name)
-            check(value >= 0, f"{name} is {value}; it must not be negative")
+            check(0 <= value <= 100, f"{name} is {value}; it must lie in [0, 100]")
         check(0 <= self.hue <= 0.5, f"hue is {self.hue}; it must lie in [0, 0.5]")
         check(
             self.blur_kernel % 2 == 1 and self.blur_kernel >= 1,

@@ -1,5 +1,6 @@
 """Values of settings from text, as the command line gives them."""
 
+from math import isfinite
 from typing import Any
 
 _PAIRS = {"scale", "ratio", "blur_sigma"}
@@ -12,10 +13,11 @@ def _numbers(value: Any, count: int) -> tuple[float, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     try:
         numbers = tuple(float(part) for part in parts)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = ()
-    if len(numbers) != count:
-        raise ValueError(f"{value!r} is not {count} numbers; write them as {','.join(['0.5'] * count)}")
+    if len(numbers) != count or not all(isfinite(number) for number in numbers):
+        shown = repr(value)[:80]
+        raise ValueError(f"{shown} is not {count} numbers; write them as {','.join(['0.5'] * count)}")
     return numbers
 
 
@@ -25,7 +27,7 @@ def parse(name: str, value: Any) -> Any:
     Raises:
         ValueError: The value cannot be one of this setting.
     """
-    if name == "scale" and value in (None, "none"):
+    if name == "scale" and (value is None or value == "none"):
         return None
     if name in _PAIRS:
         return _numbers(value, 2)
@@ -36,6 +38,6 @@ def parse(name: str, value: Any) -> Any:
     number = _numbers((value,), 1)[0]
     if name in _WHOLE:
         if number != int(number):
-            raise ValueError(f"{value!r} is not a whole number")
+            raise ValueError(f"{repr(value)[:80]} is not a whole number")
         return int(number)
     return number

@@ -1,6 +1,5 @@
 """Arrays in files: .npz with images and labels, .npy memory-mapped."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +9,27 @@ from numpy.typing import NDArray
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import ArraySource
 from cacr.errors import UserError
+from cacr.reading.arrays import map_npy, names_in, read_npz
 
 
 @SOURCES.register("npz")
 def open_npz(request: Request) -> ArraySource:
     """An .npz file: x (N, H, W, C) uint8 and, if there are classes, y (N,)."""
     path = _train_file(request)
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if "x" not in stored:
-                raise UserError(f"{path} needs an array x of images; it has {', '.join(stored) or 'nothing'}")
-            pixels = stored["x"]
-            labels = _checked_labels(path, stored["y"], len(pixels)) if "y" in stored else None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} cannot be read as .npz without pickled objects: {error}") from error
-    return ArraySource(request.spec, image_tensor(path, pixels), labels=labels)
+    stored = read_npz(path, ("x", "y"))
+    if "x" not in stored:
+        found = ", ".join(names_in(path)[:20])
+        raise UserError(f"{path} needs an array x of images; it has {found or 'nothing'}")
+    images = image_tensor(path, stored["x"])
+    labels = _checked_labels(path, stored["y"], len(images)) if "y" in stored else None
+    return ArraySource(request.spec, images, labels=labels)
 
 
 @SOURCES.register("npy")
 def open_npy(request: Request) -> ArraySource:
     """An .npy file of images (N, H, W, C) uint8, memory-mapped, so it may be larger than memory."""
     path = _train_file(request)
-    try:
-        # Copy-on-write: PyTorch wants writable memory, and the file must stay as it is.
-        pixels = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise UserError(f"{path} cannot be memory-mapped as .npy: {error}") from error
-    return ArraySource(request.spec, image_tensor(path, pixels))
+    return ArraySource(request.spec, image_tensor(path, map_npy(path)))
 
 
 def image_tensor(path: Path, pixels: NDArray[np.generic]) -> torch.Tensor:

@@ -15,6 +15,10 @@ from cacr.data.download import fetch_archive, not_found
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import ArraySource
 from cacr.errors import UserError
+from cacr.reading.files import kind_of, read_bytes
+
+_LARGEST = 200 * 2**20
+"""Bytes of the largest published file, CIFAR-100's training images, with room to spare."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,9 @@ def _find(name: str, layout: Layout, request: Request) -> Path:
 
 def read_checked_pickle(path: Path, md5: str) -> dict[str, Any]:
     """Read one of the published pickles: its checksum must match before a byte is interpreted."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(
-            f"{path} is missing; the folder {path.parent} is incomplete, fetch it again"
-        ) from None
+    if kind_of(path) is None:
+        raise UserError(f"{path} is missing; the folder {path.parent} is incomplete, fetch it again")
+    content = read_bytes(path, at_most=_LARGEST)
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
         raise UserError(f"{path} is not the published file (its MD5 differs); remove it and fetch it again")
     loaded: dict[str, Any] = _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()

@@ -13,6 +13,7 @@ from cacr.data.registry import SOURCES, Request
 from cacr.data.source import Captions, Indices, Source
 from cacr.decode import read_rgb
 from cacr.errors import MissingExtraError, UnreadableImageError, UserError
+from cacr.reading.foreign import foreign, reason
 
 _TEST_SPLITS = ("test", "validation", "valid", "val")
 _LABEL_COLUMNS = ("label", "fine_label")  # of several columns of classes, these first
@@ -64,7 +65,8 @@ class TableSource(Source):
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
         """Decode the image of a row to plain RGB."""
-        stored = self._table[int(self._rows[index])][self._column]
+        with foreign(f"{self.describe(index)} cannot be read"):
+            stored = self._table[int(self._rows[index])][self._column]
         if not stored or not (stored.get("bytes") or stored.get("path")):
             raise UnreadableImageError(self.describe(index), "the row has no image")
         content = stored.get("bytes")
@@ -88,22 +90,26 @@ def _from_table(request: Request, table: Any) -> TableSource:
     classes = [column for column, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
     label = next((column for column in [*_LABEL_COLUMNS, *classes] if column in classes), None)
     caption = next((column for column in _CAPTION_COLUMNS if column in features), None)
+    with foreign(f"{request.spec} cannot be read"):
+        rows = table.cast_column(images[0], datasets.Image(decode=False))
+        labels = [] if label is None else _column(table, label)
+        texts = [] if caption is None else _column(table, caption)
+    missing = sum(value is None or value < 0 for value in labels)
+    labelled = label is not None and not missing
     source = TableSource(
         request.spec,
-        table.cast_column(images[0], datasets.Image(decode=False)),
+        rows,
         images[0],
-        labels=None if label is None else _column(table, label),
-        class_names=None if label is None else features[label].names,
-        captions=None if caption is None else [_sentences(value) for value in _column(table, caption)],
+        labels=labels if labelled else None,
+        class_names=features[label].names if labelled else None,
+        captions=None if caption is None else [_sentences(value) for value in texts],
     )
     if label is None and (column := next((name for name in _LABEL_COLUMNS if name in features), None)):
         return source.with_notes(
             f"the column {column} of {request.spec} does not say that it holds classes (ClassLabel): used without "
             f"labels; dataset.class_encode_column({column!r}) makes it one that does"
         )
-    missing = 0 if source.labels is None else int((source.labels < 0).sum())
     if missing:
-        source.labels, source.class_names = None, None
         return source.with_notes(f"{missing:,} images of {request.spec} have no label: used without labels")
     return source
 
@@ -117,9 +123,8 @@ def _sentences(value: Any) -> Captions:
 
 
 def _not_loaded(request: Request, error: Exception) -> str:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     hint = "check the name" if request.download else "if it is not in the local cache yet, use --download"
-    return f"{request.spec} could not be opened: {reason}; {hint}"
+    return f"{request.spec} could not be opened: {reason(error)}; {hint}"
 
 
 @contextmanager

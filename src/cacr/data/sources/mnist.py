@@ -8,6 +8,7 @@ from cacr.data.download import not_found
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import ArraySource
 from cacr.errors import UserError
+from cacr.reading.foreign import reason
 
 
 @SOURCES.register("mnist")
@@ -34,7 +35,9 @@ def _open(name: str, dataset: Any, request: Request) -> ArraySource:
         if request.download:
             raise UserError(f"{name} could not be downloaded to {root}: {error}") from error
         raise not_found(name, [root / dataset.__name__ / "raw"]) from None
-    except (OSError, ValueError, AssertionError) as error:
-        raise UserError(f"the files of {name} under {root} are damaged: {error}; fetch them again") from error
+    except Exception as error:  # torchvision's reader trusts the files
+        raise UserError(
+            f"the files of {name} under {root} are damaged: {reason(error)}; fetch them again"
+        ) from error
     images: torch.Tensor = stored.data.unsqueeze(1).expand(-1, 3, -1, -1)
     return ArraySource(name, images, labels=stored.targets.numpy(), class_names=stored.classes)

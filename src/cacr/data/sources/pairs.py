@@ -1,13 +1,17 @@
 """Images with captions, listed in a .jsonl file."""
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from cacr.data.files import FileSource
 from cacr.data.paths import inside
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import Captions
 from cacr.errors import UserError
+from cacr.reading.documents import parse_json
+from cacr.reading.files import numbered_lines
 
 _TEST_FILES = ("test.jsonl", "val.jsonl")
 
@@ -20,12 +24,10 @@ def open_pairs(request: Request) -> FileSource:
         file = _test_file(request, file)
     names: list[str] = []
     captions: list[Captions] = []
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                name, sentences = _parse(line, f"{file}, line {number}")
-                names.append(name)
-                captions.append(sentences)
+    for number, line in numbered_lines(file):
+        name, sentences = _parse(line, f"{file}, line {number}")
+        names.append(name)
+        captions.append(sentences)
     if not names:
         raise UserError(f"{file} names no images")
     return FileSource(request.spec, file.parent, names, captions=captions)
@@ -38,15 +40,21 @@ def _test_file(request: Request, file: Path) -> Path:
     raise request.missing_part("there is no test.jsonl or val.jsonl beside a train.jsonl")
 
 
+@dataclass(frozen=True)
+class _Line:
+    image: str
+    captions: str | list[str]
+
+
+_LINE = TypeAdapter(_Line)
+
+
 def _parse(line: str, where: str) -> tuple[str, Captions]:
     try:
-        entry = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UserError(f"{where}: not a JSON object: {error}") from error
-    name, captions = (entry.get("image"), entry.get("captions")) if isinstance(entry, dict) else (None, None)
-    sentences = [captions] if isinstance(captions, str) else captions
-    sound = isinstance(sentences, list) and sentences and all(isinstance(text, str) for text in sentences)
-    if not isinstance(name, str) or not sound:
-        expected = '{"image": "FILE", "captions": ["SENTENCE", ...]}'
-        raise UserError(f"{where}: expected {expected}, found {line[:80]!r}")
-    return inside(name, where), tuple(sentences or ())
+        entry = parse_json(line, _LINE, where)
+    except UserError as error:
+        raise UserError(f'{error}; expected {{"image": "FILE", "captions": ["SENTENCE", ...]}}') from None
+    sentences = [entry.captions] if isinstance(entry.captions, str) else entry.captions
+    if not sentences:
+        raise UserError(f"{where}: the list of captions is empty")
+    return inside(entry.image, where), tuple(sentences)

@@ -1,23 +1,32 @@
 """Tar shards in the layout of webdataset, for data larger than a disk."""
 
 import glob
-import json
+import math
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter
 
 from cacr.data.paths import inside
 from cacr.data.registry import SOURCES, Request
 from cacr.data.scan import IMAGE_SUFFIXES
 from cacr.data.stream import Raw, Shard, StreamSource
 from cacr.errors import MissingExtraError, UserError
+from cacr.reading.documents import parse_json
+from cacr.reading.files import open_file, read_text
+from cacr.reading.foreign import foreign
 
-# webdataset hands addresses to a shell inside quotes, so nothing may pass that could end them.
 _DIGITS = 18  # of a class's number: what 64 bits hold
+_LARGEST = 2**30  # bytes of one file in a shard; a damaged or sparse one can claim any size
+_MOST_SHARDS = 1_000_000
+_MOST_IMAGES = 10_000_000  # in one shard
+_RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)")
+# webdataset hands addresses to a shell inside quotes, so nothing may pass that could end them.
 _ADDRESS = re.compile(r"(https?|gs)://[\w./:%?=&~+@,-]+")
 
 
@@ -50,18 +59,45 @@ class TarSource(StreamSource):
     def read_shard(self, shard: Shard) -> Iterator[Raw]:
         """The images of a shard from front to back."""
         from webdataset.gopen import gopen
-        from webdataset.tariterators import group_by_keys, tar_file_iterator
 
-        try:
-            # Only an address is webdataset's to open: it would run a file's name of the form pipe:COMMAND.
-            with gopen(shard.url) if "://" in shard.url else Path(shard.url).open("rb") as stream:
-                files = ({**file, "__url__": shard.url} for file in tar_file_iterator(stream, skip_meta=None))
-                for sample in group_by_keys(files):
-                    suffix = _image_suffix(sample)
-                    if suffix is not None:
-                        yield _raw(sample, sample[suffix], f"{shard.url}, {sample['__key__']}.{suffix}")
-        except (OSError, tarfile.TarError, ValueError, EOFError) as error:
-            raise UserError(f"{shard.url} cannot be read to its end: {error}") from error
+        # Only an address is webdataset's to open: it would run a file's name of the form pipe:COMMAND.
+        with foreign(f"{shard.url} cannot be opened"):
+            stream = gopen(shard.url) if "://" in shard.url else open_file(Path(shard.url))
+        with stream:
+            for sample in _samples(_contents(stream, shard.url), shard.url):
+                if (suffix := _image_suffix(sample)) is not None:
+                    yield _raw(sample, sample[suffix], f"{shard.url}, {sample['__key__']}.{suffix}")
+
+
+def _contents(stream: Any, where: str) -> Iterator[dict[str, Any]]:
+    """Name and content of each file of an archive that is read from front to back."""
+    archive = tarfile.open(fileobj=stream, mode="r|*")  # noqa: SIM115  (the stream is the caller's)
+    for member in archive:
+        if member.isreg():
+            _require_size(member, where)
+            file = archive.extractfile(member)
+            yield {"fname": member.name, "data": file.read() if file else b"", "__url__": where}
+        archive.members = []  # type: ignore[attr-defined]  # else every header stays in memory
+
+
+def _samples(files: Iterable[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
+    """Files of one name put together, as webdataset does it."""
+    from webdataset.tariterators import group_by_keys
+
+    samples = iter(group_by_keys(files))
+    while True:
+        with foreign(f"{where} cannot be read to its end"):
+            sample = next(samples, None)
+        if sample is None:
+            return
+        yield sample
+
+
+def _require_size(member: tarfile.TarInfo, where: str) -> None:
+    if not 0 <= member.size <= _LARGEST:
+        raise UserError(
+            f"{where}, {member.name[:200]}: it is said to have {member.size:,} bytes; the shard is damaged"
+        )
 
 
 def _raw(sample: dict[str, Any], content: bytes, where: str) -> Raw:
@@ -85,24 +121,29 @@ def _image_suffix(sample: dict[str, Any]) -> str | None:
 
 def _count(path: Path) -> tuple[Shard, list[int]]:
     """A shard with the number of its images, and their classes if they have any; only headers are read."""
-    from webdataset.tariterators import group_by_keys
-
-    try:
-        with tarfile.open(path) as archive:
-            # The same grouping that reading uses, with the place of the content instead of the content.
-            members = (
-                {"fname": file.name, "data": file, "__url__": str(path)} for file in archive if file.isreg()
-            )
-            samples = [sample for sample in group_by_keys(members) if _image_suffix(sample) is not None]
-            labels = []
-            for sample in samples:
-                if "cls" in sample:
+    count, labels = 0, []
+    with open_file(path) as file:
+        with foreign(f"{path} cannot be read as a tar archive"):
+            archive = tarfile.open(fileobj=file)  # noqa: SIM115  (the file is closed)
+        # The same grouping that reading uses, with the place of the content instead of the content.
+        for sample in _samples(_places(archive, str(path)), str(path)):
+            if _image_suffix(sample) is None:
+                continue
+            count += 1
+            if "cls" in sample:
+                where = f"{path}, {sample['__key__']}.cls"
+                with foreign(f"{where} cannot be read"):
                     stored = archive.extractfile(sample["cls"])
-                    assert stored is not None  # it is a regular file
-                    labels.append(_label(stored.read(), f"{path}, {sample['__key__']}.cls"))
-    except (OSError, tarfile.TarError, ValueError, EOFError) as error:
-        raise UserError(f"{path} cannot be read as a tar archive: {error}") from error
-    return Shard(str(path), len(samples)), labels
+                    content = b"" if stored is None else stored.read(_DIGITS + 20)
+                labels.append(_label(content, where))
+    return Shard(str(path), count), labels
+
+
+def _places(archive: tarfile.TarFile, where: str) -> Iterator[dict[str, Any]]:
+    for member in archive:
+        if member.isreg():
+            _require_size(member, where)
+            yield {"fname": member.name, "data": member, "__url__": where}
 
 
 def _local_shards(request: Request) -> list[Path]:
@@ -114,7 +155,12 @@ def _local_shards(request: Request) -> list[Path]:
             f"{request.spec}: shards on a server need an index that says how many images each holds; "
             "write wds:INDEX.json (webdataset's widsindex makes one)"
         )
-    found = (sorted(glob.glob(name)) or [name] for name in braceexpand(pattern))  # noqa: PTH207  (may be absolute)
+    wide = math.prod(abs(int(last) - int(first)) + 1 for first, last in _RANGE.findall(pattern[:4096]))
+    if wide > _MOST_SHARDS:
+        raise UserError(f"{request.spec} stands for more than {_MOST_SHARDS:,} shards")
+    with foreign(f"{request.spec} is no pattern of files"):
+        names = list(braceexpand(pattern))
+    found = (sorted(glob.glob(name)) or [name] for name in names)  # noqa: PTH207  (may be absolute)
     paths = [Path(name) for names in found for name in names]
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
@@ -122,17 +168,29 @@ def _local_shards(request: Request) -> list[Path]:
     return paths
 
 
+@dataclass(frozen=True)
+class _Entry:
+    url: str
+    nsamples: Annotated[int, Field(ge=0, le=_MOST_IMAGES)]
+
+
+@dataclass(frozen=True)
+class _Index:
+    shardlist: Annotated[list[_Entry], Field(max_length=_MOST_SHARDS)]
+
+
+_INDEX = TypeAdapter(_Index)
+
+
 def _read_index(request: Request) -> list[Shard]:
     """The shards in an index of webdataset: ``{"shardlist": [{"url": "a.tar", "nsamples": 1000}, ...]}``."""
     file = request.file()
-    try:
-        entries = json.loads(file.read_text(encoding="utf-8"))["shardlist"]
-        shards = [Shard(str(entry["url"]), int(entry["nsamples"])) for entry in entries]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise UserError(f"{file} is not an index of shards with url and nsamples: {error!r}") from error
-    if not shards or any(shard.count < 0 for shard in shards) or not sum(shard.count for shard in shards):
+    entries = parse_json(
+        read_text(file), _INDEX, f"{file} is not an index of shards with url and nsamples"
+    ).shardlist
+    if not any(entry.nsamples for entry in entries):
         raise UserError(f"{file} names no shards with images")
-    return [Shard(_checked_address(request, file, shard.url), shard.count) for shard in shards]
+    return [Shard(_checked_address(request, file, entry.url), entry.nsamples) for entry in entries]
 
 
 def _checked_address(request: Request, file: Path, url: str) -> str:

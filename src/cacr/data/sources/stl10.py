@@ -9,6 +9,8 @@ from cacr.data.download import fetch_archive, not_found
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import ArraySource, Indices
 from cacr.errors import UserError
+from cacr.reading.files import kind_of, read_bytes, read_text
+from cacr.reading.memory import require_memory
 
 _FOLDER = "stl10_binary"
 _URL = "https://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz"
@@ -26,7 +28,7 @@ def open_stl10(request: Request) -> ArraySource:
         return ArraySource("stl10", _read_images([folder / "train_X.bin", unlabeled]))
     part = "test" if request.part == "test" else "train"
     images = _read_images([folder / f"{part}_X.bin"])
-    class_names = _read(folder / "class_names.txt").decode(errors="replace").split()
+    class_names = read_text(_present(folder / "class_names.txt")).split()
     labels = _read_labels(folder / f"{part}_y.bin", len(images), len(class_names))
     source = ArraySource("stl10", images, labels=labels, class_names=class_names)
     if request.part == "pretrain":
@@ -52,6 +54,7 @@ def _read_images(files: list[Path]) -> torch.Tensor:
         if not file.is_file() or file.stat().st_size % _IMAGE_BYTES:
             raise UserError(f"{file} is missing or cut off; fetch stl10 again")
     counts = [file.stat().st_size // _IMAGE_BYTES for file in files]
+    require_memory(sum(counts) * _IMAGE_BYTES, f"{files[0].parent}")
     images = torch.empty((sum(counts), 3, _SIDE, _SIDE), dtype=torch.uint8)
     start = 0
     for file, count in zip(files, counts, strict=True):
@@ -65,7 +68,7 @@ def _read_images(files: list[Path]) -> torch.Tensor:
 
 def _read_labels(file: Path, images: int, classes: int) -> Indices:
     """(images,) classes from 0 on; the file counts them from 1."""
-    labels = np.frombuffer(_read(file), dtype=np.uint8).astype(np.int64) - 1
+    labels = np.frombuffer(read_bytes(_present(file)), dtype=np.uint8).astype(np.int64) - 1
     if len(labels) != images:
         raise UserError(
             f"{file} has {len(labels):,} labels for {images:,} images: it is damaged; fetch stl10 again"
@@ -78,8 +81,7 @@ def _read_labels(file: Path, images: int, classes: int) -> Indices:
     return labels
 
 
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{file} is missing; fetch stl10 again") from None
+def _present(file: Path) -> Path:
+    if kind_of(file) is None:
+        raise UserError(f"{file} is missing; fetch stl10 again")
+    return file

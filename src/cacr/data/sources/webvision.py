@@ -5,10 +5,13 @@ from pathlib import Path
 from cacr.data.files import FileSource
 from cacr.data.paths import inside
 from cacr.data.registry import SOURCES, Request
+from cacr.data.source import MOST_CLASSES
 from cacr.errors import UserError
+from cacr.reading.files import numbered_lines
 
 _TRAIN_LISTS = ("train_filelist_google.txt", "train_filelist_flickr.txt")
 _TEST_LIST = "val_filelist.txt"
+_DIGITS = 18  # of a class's number: what 64 bits hold
 _TEST_FOLDERS = ("val_images_256", "val_images")
 
 
@@ -36,18 +39,24 @@ def _from_lists(request: Request, root: Path, lists: list[Path]) -> FileSource:
     for file in lists:
         if not file.is_file():
             raise UserError(f"{file} is missing; unpack WebVision's info.tar.gz into {file.parent}")
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in numbered_lines(file):
             name, _, label = line.rpartition(" ")
-            if not name or not label.isdecimal():
+            if not name or not label.isdecimal() or len(label) > _DIGITS:
                 raise UserError(f"{file}, line {number}: expected 'FILE CLASS', found {line[:80]!r}")
             names.append(inside(name, f"{file}, line {number}"))
             labels.append(int(label))
+    if not names:
+        raise UserError(f"{lists[0]} names no images")
     return FileSource(request.spec, root, names, labels=labels, class_names=_class_names(request, labels))
 
 
 def _class_names(request: Request, labels: list[int]) -> list[str]:
     """The names in info/synsets.txt, one a line with its synset first; plain numbers where it is absent."""
     count = max(labels) + 1
+    if count > MOST_CLASSES:
+        raise UserError(
+            f"the lists of {request.spec} have {count:,} classes, more than the {MOST_CLASSES:,} there may be"
+        )
     file = request.folder() / "info" / "synsets.txt"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return [line.strip() for line in lines] if len(lines) >= count else [str(label) for label in range(count)]
+    lines = [line for _, line in numbered_lines(file)] if file.is_file() else []
+    return lines if len(lines) >= count else [str(label) for label in range(count)]

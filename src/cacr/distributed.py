@@ -1,0 +1,46 @@
+"""A process among those that were started together, by torchrun, by SLURM or by Fabric."""
+
+import hashlib
+import os
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+SAID_SECONDS = 60.0
+"""How long a message counts as said. Processes that fail for one reason fail within this time of each other."""
+
+_TOGETHER = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes files: always, but for the others of several."""
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
+    if rank is None:  # Fabric's own launch with `nodes`: the user numbers machines, Fabric their processes
+        return all(os.environ.get(name, "0") == "0" for name in ("NODE_RANK", "LOCAL_RANK"))
+    return rank == "0"
+
+
+def first_to_say(message: str) -> bool:
+    """Whether no other process of this run and machine has said the same just now; a lone process always speaks.
+
+    Of processes that meet the same error one tells it. An error that a single process meets, wherever that is in the
+    order of ranks, is told too.
+    """
+    group = [f"{name}={os.environ[name]}" for name in _TOGETHER if name in os.environ]
+    if not group:
+        return True
+    digest = hashlib.blake2b(
+        "\0".join([*group, message]).encode(errors="replace"), digest_size=12
+    ).hexdigest()
+    said = Path(tempfile.gettempdir()) / f"cacr-said-{os.getuid() if hasattr(os, 'getuid') else 0}-{digest}"
+    with suppress(OSError):
+        if time.time() - said.stat().st_mtime > SAID_SECONDS:  # of an earlier run on the same port
+            said.unlink()
+    try:
+        said.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:  # rather twice than never
+        return True
+    return True

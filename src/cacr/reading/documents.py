@@ -1,0 +1,97 @@
+"""JSON and YAML, checked against a type when they are read."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from yaml.events import AliasEvent
+from yaml.nodes import Node
+
+from cacr.errors import UserError
+from cacr.reading.files import read_text
+
+T = TypeVar("T")
+
+MOST_YAML = 2**20
+"""Bytes of a settings file."""
+
+DEEPEST = 50
+"""Levels of lists and mappings inside each other."""
+
+
+def read_json(path: Path, kind: TypeAdapter[T]) -> T:
+    """The JSON in a file as a value of a type; nothing is converted, and every wrong field is named."""
+    return parse_json(read_text(path), kind, f"{path} is damaged")
+
+
+def parse_json(text: str, kind: TypeAdapter[T], what: str) -> T:
+    """The same of text; ``what`` begins the message."""
+    try:
+        return kind.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise UserError(f"{what}: {_wrong(error)}") from None
+
+
+def _wrong(error: ValidationError) -> str:
+    found = [
+        f"{'.'.join(map(str, item['loc']))[:200]}: {item['msg']}".removeprefix(": ")
+        for item in error.errors(include_input=False, include_url=False)
+    ]
+    return "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML mapping of names to values."""
+    try:
+        values = parse_yaml(read_text(path, MOST_YAML))
+    except ValueError as error:
+        raise UserError(f"{path} is not valid YAML: {error}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UserError(f"{path} must hold 'name: value' lines")
+    return values
+
+
+def parse_yaml(text: str) -> Any:
+    """Plain values from YAML: numbers, text, truth values, lists and mappings, nothing else.
+
+    What looks like a date is text. Aliases, which let a short text stand for more than memory holds, and nesting
+    deeper than :data:`DEEPEST` are refused.
+
+    Raises:
+        ValueError: says where the text is no YAML.
+    """
+    try:
+        return yaml.load(text, _PlainLoader)  # the safe loader, made stricter
+    except Exception as error:  # its constructors raise whatever int() and the like do
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML's safe loader without aliases, dates, sets, binary data and deep nesting."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        if self.check_event(AliasEvent):
+            raise yaml.YAMLError("an alias (*name) is not read: write its value again")
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise yaml.YAMLError(f"more than {DEEPEST} levels of nesting")
+        node: Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "map", "null", "seq", "str")}
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag in _PLAIN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_PlainLoader.yaml_constructors = {
+    tag: construct
+    for tag, construct in yaml.SafeLoader.yaml_constructors.items()
+    if tag in _PLAIN or tag is None  # None: what refuses every other tag
+}
