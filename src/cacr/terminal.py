@@ -1,9 +1,11 @@
 """Printing for people: text as it is, but for what would steer the terminal."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from cacr.files import printable
 
@@ -17,12 +19,15 @@ class CleanConsole(Console):
     def __init__(self, *, stderr: bool = False, quiet: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, highlight=False, markup=False)
 
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text as it is shown: cleaned before it is measured, so that columns have room for it."""
+        return super().render_str(_clean(text), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The parts of what is printed, each cleaned; rich's own control codes stay."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control or segment.text == "\n" else _clean(segment)
+            yield segment if segment.control else Segment(_clean(segment.text), segment.style)
 
 
-def _clean(segment: Segment) -> Segment:
-    lines = segment.text.split("\n")
-    return Segment("\n".join(printable(line) for line in lines), segment.style)
+def _clean(text: str) -> str:
+    return "\n".join(printable(line) for line in text.split("\n"))

@@ -102,10 +102,8 @@ def read_text(path: Path, at_most: int = MOST_TEXT) -> str:
     """The content of a text file in UTF-8."""
     try:
         return read_bytes(path, at_most).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not text in UTF-8 (byte {error.start:,}): is it the right file?"
-        ) from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not text in UTF-8: is it the right file?") from None
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,175 @@
+"""Documents, arrays and tensors from outside: what is read, what is refused, and in which words."""
+
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import TypeAdapter
+from safetensors.torch import save_file
+
+from cacr.data import ArraySource, open_source
+from cacr.encoders import build_encoder, load_encoder, save_encoder
+from cacr.encoders.initial_weights import load_weights
+from cacr.errors import UserError
+from cacr.evaluation.features import encode
+from cacr.reading import memory
+from cacr.reading.arrays import read_npz
+from cacr.reading.documents import parse_json, parse_yaml
+from cacr.reading.foreign import foreign
+from cacr.reading.memory import free_memory, require_memory
+from cacr.reading.tensors import misfit, read_torch
+
+
+def test_yaml_gives_plain_values_alone() -> None:
+    text = "a: 1\nb: [0.5, yes, null]\nc: {d: 2020-01-01, e: '7'}\n"
+    assert parse_yaml(text) == {"a": 1, "b": [0.5, True, None], "c": {"d": "2020-01-01", "e": "7"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0x_",
+        "9" * 5000,
+        "[" * 51 + "]" * 51,
+        "&a [*a]",
+        "!!python/name:os.system",
+        "!!timestamp 2020",
+        "!!bool x",
+        "!!int ''",
+        "? [a]\n: b",
+        "a: b: c",
+    ],
+)
+def test_yaml_that_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_yaml(text)
+
+
+def test_json_names_every_wrong_field() -> None:
+    kind = TypeAdapter(dict[str, int])
+    assert parse_json('{"a": 1}', kind, "here") == {"a": 1}
+    with pytest.raises(UserError, match=r"^here: a: .*integer; b: .*integer$"):
+        parse_json('{"a": "1", "b": 2.5, "c": 3}', kind, "here")
+    for text in ("[" * 9999, '{"a": ' + "9" * 5000 + "}", '{"a": NaN}', ""):
+        with pytest.raises(UserError, match=r"^here: "):
+            parse_json(text, kind, "here")
+
+
+def test_whatever_a_library_raises_has_a_name() -> None:
+    for error, told in (
+        (KeyError("x"), "a.tar: 'x'"),
+        (RecursionError(), "a.tar: RecursionError"),
+        (MemoryError(), "a.tar: there is not enough memory for it"),
+        (OSError(5, "Input/output error"), "a.tar: Input/output error"),
+        (ValueError("one\ntwo"), "a.tar: one"),
+    ):
+        with pytest.raises(UserError) as caught, foreign("a.tar"):
+            raise error
+        assert str(caught.value) == told
+    with pytest.raises(KeyboardInterrupt), foreign("a.tar"):
+        raise KeyboardInterrupt
+
+
+def _encrypted(path: Path) -> None:
+    """Mark the only file of an archive as encrypted, in its own header and in the directory."""
+    content = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + place] |= 1
+    path.write_bytes(content)
+
+
+def test_archives_that_are_not_what_they_seem(tmp_path: Path) -> None:
+    images = np.zeros((2, 4, 4, 3), dtype=np.uint8)
+    np.savez(tmp_path / "locked.npz", x=images)
+    _encrypted(tmp_path / "locked.npz")
+    np.save(tmp_path / "a.npy", images)
+    (tmp_path / "a.npy").rename(tmp_path / "array.npz")
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("x.npy", "no array")
+    (tmp_path / "folder.npz").mkdir()
+    for name, why in (
+        ("locked", "encrypted"),
+        ("array", "not a zip file"),
+        ("text", "cannot be read as .npz"),
+        ("folder", "is a folder"),
+    ):
+        with pytest.raises(UserError, match=why):
+            open_source(str(tmp_path / f"{name}.npz"))
+
+
+def test_an_archive_larger_than_memory_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((1000, 4, 4, 3), dtype=np.uint8))
+    monkeypatch.setattr(memory, "free_memory", lambda: 4000.0)
+    with pytest.raises(UserError, match=r"a\.npz unpacked needs 0\.0 GB of memory, and 0\.0 GB are free"):
+        read_npz(tmp_path / "a.npz", ("x",))
+
+
+def test_memory_is_what_the_system_and_the_control_group_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 0 < free_memory() < 2**50 or free_memory() == math.inf
+    group = tmp_path / "a" / "b"
+    group.mkdir(parents=True)
+    monkeypatch.setattr(memory, "_control_groups", lambda: [group, group.parent, tmp_path])
+    monkeypatch.setattr(memory, "_system", lambda: 1e9)
+    assert free_memory() == 1e9
+    for folder, limit, used in ((group, "max", 1), (group.parent, "600", 300)):
+        (folder / "memory.max").write_text(limit)
+        (folder / "memory.current").write_text(str(used))
+        (folder / "memory.stat").write_text("anon 10\ninactive_file 50\n")
+    assert free_memory() == 600 - 300 + 50
+    require_memory(350, "it")
+    with pytest.raises(UserError, match=r"it needs .* are free; buy more"):
+        require_memory(351, "it", "buy more")
+
+
+def test_labels_without_a_class_are_refused() -> None:
+    images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    with pytest.raises(UserError, match="labels from 0 to 5, and names of 2 classes"):
+        ArraySource("x", images, labels=[0, 5], class_names=["a", "b"])
+    for wrong in ([0, 10**9], [-1, 0]):
+        with pytest.raises(UserError, match="number the classes from 0 on"):
+            ArraySource("x", images, labels=wrong)
+
+
+def test_tensors_are_compared_before_they_are_loaded() -> None:
+    expected = {"a": torch.zeros(2), "b": torch.zeros(3), "n": torch.zeros((), dtype=torch.long)}
+    assert misfit(expected, {name: tensor.clone() for name, tensor in expected.items()}) == ""
+    stored = {
+        "a": torch.tensor([1.0, math.nan]),
+        "c": torch.zeros(1),
+        "n": torch.zeros(()),
+        "b": torch.zeros(4),
+    }
+    assert misfit(expected, stored) == (
+        "1 tensors are not its own, such as c; 1 tensors are of another shape, such as b; "
+        "1 tensors are of another kind of number, such as n; 1 tensors are not finite, such as a"
+    )
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    encoder = build_encoder("small_alexnet", image_size=32, width=0.02)
+    save_encoder(tmp_path, encoder, encoder.info)
+    state = encoder.backbone.state_dict()
+    name = next(iter(state))
+    save_file({**state, name: state[name] * math.nan}, tmp_path / "encoder.safetensors")
+    with pytest.raises(UserError, match="1 tensors are not finite"):
+        load_encoder(tmp_path)
+    with pytest.raises(UserError, match="1 tensors are not finite"):
+        load_weights(encoder, tmp_path)
+    huge = {key: value * 1e38 if value.is_floating_point() else value for key, value in state.items()}
+    save_file(huge, tmp_path / "encoder.safetensors")
+    images = ArraySource("x", torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8))
+    with pytest.raises(UserError, match="features that are not finite"):
+        encode(load_encoder(tmp_path), images)
+
+
+def test_a_file_of_torch_that_would_run_something_is_not_read(tmp_path: Path) -> None:
+    torch.save({"x": Path("y")}, tmp_path / "a.pt")
+    with pytest.raises(UserError, match="holds more than tensors and is not read for safety"):
+        read_torch(tmp_path / "a.pt")

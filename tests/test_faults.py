@@ -1,0 +1,141 @@
+"""How the command line ends: what the user or the system can change, and what is a fault of our own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from rich.table import Table
+from rich.text import Text
+
+from cacr import cli
+from cacr.distributed import SAID_SECONDS, first_to_say
+from cacr.errors import refusal
+from cacr.terminal import CleanConsole
+from tests.conftest import TINY, Run
+
+
+def _broken(error: BaseException) -> object:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_fault_of_our_own_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cacr.doctor.examine", lambda *_, **__: [{}["missing"]])
+    code, text = run("doctor")
+    assert code == 1
+    assert "this is a fault of cacr, please report it: KeyError at" in text and "'missing'" in text
+    assert "--debug" in text and "Traceback" not in text
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_debug_shows_the_traceback_wherever_it_stands(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cacr.doctor.examine", _broken(KeyError("missing")))
+    arguments = ["--debug", "doctor"] if place == "before" else ["doctor", "--debug"]
+    monkeypatch.setattr(sys, "argv", ["cacr", *arguments])
+    with pytest.raises(KeyError, match="missing"):
+        cli.main()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "there is not enough memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "not enough memory"),
+        (OSError(28, "No space left on device", "/a/b"), "/a/b: No space left on device"),
+        (PermissionError(13, "Permission denied"), "Permission denied"),
+        (OSError(36, "File name too long", "x" * 5000), "x" * 200 + ": File name too long"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_system_refuses_is_one_message(
+    error: Exception, told: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cacr.doctor.examine", _broken(error))
+    code, text = run("doctor")
+    assert code == 2
+    assert text.startswith("error: the system refused to go on: ") and told in text
+    assert "fault" not in text
+
+
+def test_a_real_allocation_that_fails_is_recognised() -> None:
+    for sides in ((2**45,), (2**62, 2**62)):
+        with pytest.raises((RuntimeError, MemoryError)) as caught:
+            torch.empty(*sides)
+        assert refusal(caught.value) == "there is not enough memory for it"
+    assert refusal(KeyError("x")) is None and refusal(RuntimeError("shapes differ")) is None
+
+
+def test_text_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b[31mred\x07\r\x9b2J\udcff end"
+    table = Table()
+    table.add_column("name")
+    table.add_row(hostile)
+    for thing in (hostile, Text(hostile), table):
+        CleanConsole().print(thing)
+    printed = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\r", "\x9b", "\udcff"} & set(printed)
+    assert printed.count(r"a\x1b[31mred") == 3 and printed.count(r"\xff end") == 3
+    CleanConsole().print("[bold]one[/bold]\ntwo")
+    assert capsys.readouterr().out == "[bold]one[/bold]\ntwo\n"
+
+
+def test_an_error_is_told_by_the_first_process_that_meets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert first_to_say("wrong") and first_to_say("wrong")  # one process alone says everything
+    monkeypatch.setenv("MASTER_PORT", "1")
+    assert first_to_say("wrong") and not first_to_say("wrong") and first_to_say("something else")
+    monkeypatch.setenv("MASTER_PORT", "2")
+    assert first_to_say("wrong")  # another run
+    for said in tmp_path.iterdir():
+        os.utime(said, (0, said.stat().st_mtime - 2 * SAID_SECONDS))
+    assert first_to_say("wrong")  # an earlier run on the same port does not silence this one
+
+
+def test_torchrun_tells_an_error_once(photos: Path, tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+    wrong = [
+        "-m",
+        "cacr",
+        "pretrain",
+        str(photos),
+        "--out",
+        str(tmp_path / "run"),
+        *settings,
+        "--set",
+        "viws=3",
+    ]
+    ended = subprocess.run([*torchrun, *wrong], capture_output=True, text=True)
+    assert ended.returncode != 0
+    assert (ended.stdout + ended.stderr).count("there is no setting 'viws'") == 1
+
+
+def test_a_fault_in_a_started_process_is_one_of_ours(photos: Path, tmp_path: Path) -> None:
+    """A module that breaks the training is loaded by the processes that ``--devices`` starts."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if any('spawn_main' in text for text in sys.orig_argv):\n"
+        "    import cacr.training\n"
+        "    sys.modules['cacr.training.pretrain']._prepare_data = lambda *_: {}['missing']\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(tmp_path / "run")]
+    ended = subprocess.run(
+        [*command, "--devices", "2", *settings],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert "this is a fault of cacr" in ended.stderr
