@@ -29,6 +29,7 @@ from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS, Framework, describe_chunks
+from cacr.reading.files import kind_of, user_path
 from cacr.terminal import CleanConsole
 from cacr.training.announce import announce
 from cacr.training.check import check_settings
@@ -123,9 +124,10 @@ def _settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainS
 
 def _with_absolute_path(settings: PretrainSettings) -> PretrainSettings:
     """A folder by its full path, so that the run can be resumed from anywhere."""
-    if settings.data in SOURCES or not Path(settings.data).exists():
+    if settings.data in SOURCES:
         return settings
-    return settings.model_copy(update={"data": str(Path(settings.data).resolve())})
+    path = user_path(settings.data)
+    return settings if kind_of(path) is None else settings.model_copy(update={"data": str(path.resolve())})
 
 
 def open_data(settings: PretrainSettings) -> Source:

@@ -14,6 +14,7 @@ from cacr.config import FORMAT, PretrainSettings, make
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
 from cacr.reading.documents import read_yaml
+from cacr.reading.files import kind_of
 
 MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
 """Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
@@ -82,11 +83,12 @@ class RunFolder:
 
     def require_new(self) -> None:
         """Refuse a folder that holds anything."""
-        if self.config.exists():
+        if kind_of(self.config) is not None:
             raise UserError(
                 f"{self.path} already holds a run: continue it with --resume, or choose another --out"
             )
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        kind = kind_of(self.path)
+        if kind is not None and (kind != "folder" or any(self.path.iterdir())):
             raise UserError(f"{self.path} exists and is not empty: choose another --out")
 
     def create(self) -> None:
@@ -103,7 +105,7 @@ class RunFolder:
 
     def read_settings(self) -> PretrainSettings:
         """Settings of the run; a newer format is refused."""
-        if not self.config.exists():
+        if kind_of(self.config) is None:
             raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
         content = read_yaml(self.config)
         check_format(content.get("format"), self.config)

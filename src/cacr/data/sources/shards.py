@@ -18,7 +18,7 @@ from cacr.data.scan import IMAGE_SUFFIXES
 from cacr.data.stream import Raw, Shard, StreamSource
 from cacr.errors import MissingExtraError, UserError
 from cacr.reading.documents import parse_json
-from cacr.reading.files import open_file, read_text
+from cacr.reading.files import kind_of, open_file, read_text
 from cacr.reading.foreign import foreign
 
 _DIGITS = 18  # of a class's number: what 64 bits hold
@@ -162,7 +162,7 @@ def _local_shards(request: Request) -> list[Path]:
         names = list(braceexpand(pattern))
     found = (sorted(glob.glob(name)) or [name] for name in names)  # noqa: PTH207  (may be absolute)
     paths = [Path(name) for names in found for name in names]
-    missing = [str(path) for path in paths if not path.is_file()]
+    missing = [str(path) for path in paths if kind_of(path) != "file"]
     if missing:
         raise UserError(f"{len(missing)} of {len(paths)} shards of {request.spec} are missing: {missing[0]}")
     return paths
@@ -196,7 +196,7 @@ def _read_index(request: Request) -> list[Shard]:
 def _checked_address(request: Request, file: Path, url: str) -> str:
     if "://" not in url:
         path = file.parent / inside(url, str(file))
-        if not path.is_file():
+        if kind_of(path) != "file":
             raise UserError(f"{file} names {path}, which does not exist")
         return str(path)
     if not _ADDRESS.fullmatch(url):
