@@ -85,8 +85,25 @@ def test_facts_of_a_run(trained: Path) -> None:
     assert facts["title"].startswith("cacr on classes") and facts["name"] == "trained"
     assert dict(facts["tiles"])["steps"] == "10" and dict(facts["tiles"])["epochs"] == "2"
     budget = dict(facts["budget"])
-    assert budget["images"] == "40" and budget["views seen, at most"] == str(10 * 8 * 3)
+    assert budget["images"] == "40" and budget["views seen"] == str(2 * 40 * 3)
     assert facts["settings"]["batch_size"] == "8" and facts["settings"]["imbalance_seed"] == "2021"
+
+
+def test_the_views_of_all_accumulated_batches_were_seen(trained: Path, tmp_path: Path) -> None:
+    """Five batches of eight in an epoch are two steps of three batches at most, the second one smaller."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    config = (run / "config.yaml").read_text()
+    assert "  accumulate: 1\n" in config
+    (run / "config.yaml").write_text(config.replace("  accumulate: 1\n", "  accumulate: 3\n"))
+    described = json.loads((run / "encoder.json").read_text())
+    for steps, seen in ((1, 3 * 8 * 3), (4, 2 * 40 * 3)):
+        described["training"]["steps"] = steps
+        (run / "encoder.json").write_text(json.dumps(described))
+        assert dict(run_facts(run)["budget"])["views seen"] == str(seen)
+    del described["training"]["views"]
+    (run / "encoder.json").write_text(json.dumps(described))
+    assert "views seen" not in dict(run_facts(run)["budget"])
 
 
 def test_a_run_that_has_made_no_step_gets_a_page(trained: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable
-from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,6 +10,7 @@ from cacr.diagnostics.verdict_file import read_verdict
 from cacr.encoders.files import read_info
 from cacr.errors import UserError
 from cacr.evaluation import Result, read_results
+from cacr.evaluation.budget import budget_of
 from cacr.files import printable
 from cacr.reporting.series import read_reference, series_of
 from cacr.training import RunFolder
@@ -35,7 +35,7 @@ def run_facts(path: Path) -> dict[str, Any]:
         "title": printable(f"{settings.objective} on {_short_name(settings.data)}"),
         "tiles": [*_progress(rows), *_headline(results)],
         "verdict": verdict_of(run),
-        "budget": _budget(path, rows),
+        "budget": _budget(path, rows, settings.accumulate),
         "settings": {field: _text(value) for field, value in settings.model_dump(mode="json").items()},
         "results": [row for result in results for row in _result_rows(name, result)],
         "series": series_of(rows),
@@ -96,11 +96,12 @@ def _result_rows(run: str, result: Result) -> Iterable[list[str]]:
         yield [run, result.protocol, result.subject, labels, measure, text, *where, settings]
 
 
-def _budget(path: Path, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def _budget(path: Path, rows: list[dict[str, Any]], accumulate: int) -> list[tuple[str, str]]:
     """What was spent, from the summary that the encoder carries and from what was logged."""
     training: dict[str, Any] = {}
+    info = path / "encoder.json"
     with contextlib.suppress(UserError):  # a run that has not saved an encoder yet
-        training = read_info(path / "encoder.json").training
+        training = read_info(info).training
     lines = [
         (label, f"{training[key]:,}" if type(training[key]) is int else _text(training[key]))
         for label, key in (
@@ -115,10 +116,8 @@ def _budget(path: Path, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
         )
         if key in training
     ]
-    counts = [training.get(key) for key in ("steps", "batch_size", "views")]
-    whole = [count for count in counts if isinstance(count, int)]
-    if len(whole) == len(counts):
-        lines.append(("views seen, at most", f"{prod(whole):,}"))
+    with contextlib.suppress(UserError):  # an encoder that does not say how it was trained
+        lines.append(("views seen", f"{budget_of(training, accumulate, info).views_seen:,}"))
     speeds = [
         row["images_per_second"] for row in rows if isinstance(row.get("images_per_second"), int | float)
     ]
