@@ -115,12 +115,23 @@ def test_one_batch_is_kept_at_a_few_epochs(observed: Path) -> None:
     assert pictures.first.float().std() > 20
 
 
-def test_a_few_epochs_of_a_long_run_are_kept() -> None:
+@pytest.mark.parametrize(
+    ("epochs", "every", "expected"),
+    [
+        (200, 1, [0, 1, 20, 60, 200]),  # the paper shows 1, 20 and 200
+        (200, 3, [0, 3, 21, 60, 200]),
+        (10, 1, [0, 1, 3, 10]),
+        (3, 1, [0, 1, 3]),
+        (1, 1, [0, 1]),
+    ],
+)
+def test_a_few_epochs_of_a_run_are_kept(epochs: int, every: int, expected: list[int]) -> None:
+    """Whatever is measured first after an epoch that is wanted; epochs are measured every so many, and the last."""
     kept: list[float] = []
-    for epoch in range(201):
-        if is_due(epoch, 200, kept):
+    for epoch in (*range(0, epochs, every), epochs):
+        if is_due(epoch, epochs, kept):
             kept.append(epoch)
-    assert kept == [0, 2, 20, 60, 200]
+    assert kept == expected
 
 
 def test_at_rest_gives_every_part_its_mode_back() -> None:

@@ -116,6 +116,15 @@ def test_the_neighbourhood_is_centred_and_coloured(tmp_path: Path) -> None:
     assert circle.get_radius() == 3.0 and circle.get_linestyle() == "--"
 
 
+def test_the_epochs_of_the_paper_are_drawn(tmp_path: Path) -> None:
+    path = _run(tmp_path / "run")
+    z = torch.nn.functional.normalize(torch.randn(2, 8, 4), dim=-1)
+    for epoch in (0, 1, 20, 60, 200):
+        write_snapshot(RunFolder(path), Snapshot(10 * epoch, epoch, z))
+    figure = neighbourhood_figure(read_runs([path])[0])
+    assert [axes.get_title() for axes in figure.axes] == ["epoch 1", "epoch 20", "epoch 60", "epoch 200"]
+
+
 def test_neighbours_stay_neighbours_in_the_plane() -> None:
     z = torch.nn.functional.normalize(
         torch.randn(2, 30, 5, generator=torch.Generator().manual_seed(0)), dim=-1

@@ -28,8 +28,12 @@ QUERIES = 8
 PICTURE = 48
 """Largest side of a picture, in pixels."""
 
-SHARES = (0.0, 0.01, 0.1, 0.3)
-"""Shares of a run after which embeddings are kept, and after the last epoch (1, 20 and 200 epochs of 200)."""
+FIRST_EPOCHS = (0, 1)
+SHARES = (0.1, 0.3)
+"""Embeddings are kept after these epochs, after these shares of all epochs and after the last one.
+
+Of 200 epochs these are 0, 1, 20, 60 and 200; the paper shows 1, 20 and 200.
+"""
 
 _NAME = re.compile(r"step-(\d{8})\.safetensors")
 
@@ -53,7 +57,7 @@ def is_due(epoch: float, epochs: int, kept: list[float]) -> bool:
     """Whether embeddings are kept after ``epoch`` of ``epochs``, where they were after the epochs ``kept``."""
     if not kept or epoch >= epochs:
         return True
-    targets = [share * epochs for share in SHARES]
+    targets = [*FIRST_EPOCHS, *(share * epochs for share in SHARES)]
     return sum(target <= epoch for target in targets) > sum(target <= max(kept) for target in targets)
 
 

@@ -18,7 +18,7 @@ REACH = 10.0
 """Half the side of the plane that is drawn, as in the paper."""
 
 MOST = 4
-"""Epochs that are drawn, the last ones of those that are kept."""
+"""Epochs that are drawn, the last ones of those that are kept: after 1, 20, 60 and 200 of 200."""
 
 Places = NDArray[np.float64]
 
@@ -67,11 +67,7 @@ def neighbourhood_figure(run: Run, query: int = 0) -> Figure:
         )
     if not 0 <= query < snapshots[0].z.shape[1]:
         raise UserError(f"query {query} is not one of the {snapshots[0].z.shape[1]} images that are kept")
-    chosen = (
-        [*snapshots[-MOST:-1], snapshots[-1]]
-        if len(snapshots) <= MOST
-        else [snapshots[0], *snapshots[-MOST + 1 :]]
-    )
+    chosen = snapshots[-MOST:]
     figure = Figure(figsize=(3.1 * len(chosen) + 0.4, 3.7), layout="constrained")
     figure.suptitle(text(f"{run.name}: t-SNE around a query"), fontsize=10)
     for axes, snapshot in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
