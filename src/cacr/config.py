@@ -164,7 +164,8 @@ class PretrainSettings(Settings):
     )
     held_out: Annotated[int, Field(ge=0, le=10**12)] | Auto = Field(
         "auto",
-        description="images kept from training to measure on; auto: a twentieth, where there is no test part",
+        description="images kept from training to measure on; auto: none where there is a test part or fewer than "
+        "1,280 images, else a twentieth, but at most 256 or a thirty-second, whichever is more, and at most 2,048",
     )
     measure_every_epochs: Annotated[int, Field(ge=0, le=1_000_000)] | Auto = Field(
         "auto",

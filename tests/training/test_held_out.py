@@ -1,6 +1,7 @@
 """Which images a run is measured on, and that they are not trained on."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def _settings(data: str = "numbers.npz", **values: object) -> PretrainSettings:
     return PretrainSettings(data=data, **values)  # type: ignore[arg-type]
 
 
-def test_a_twentieth_is_held_out_by_the_seed() -> None:
+def test_a_twentieth_of_some_thousands_is_held_out_by_the_seed() -> None:
     parts = [hold_out(_images(4000), _settings(seed=seed)) for seed in (0, 0, 1)]
     for part in parts:
         assert part.origin == "split" and len(part.source) == 200 and len(part.training) == 3800
@@ -33,6 +34,33 @@ def test_a_twentieth_is_held_out_by_the_seed() -> None:
         assert part.source.labels.tolist() == part.indices == part.taken
     assert parts[0].indices == parts[1].indices != parts[2].indices
     assert "200 images" in parts[0].note and "not trained on" in parts[0].note
+
+
+@pytest.mark.parametrize(
+    ("images", "held_out"),
+    [
+        (1_279, 0),
+        (1_280, 64),
+        (5_120, 256),
+        (8_192, 256),
+        (20_000, 625),
+        (65_536, 2048),
+        (200_000, 2048),
+    ],
+)
+def test_how_many_are_held_out_is_what_the_words_say(images: int, held_out: int) -> None:
+    assert len(hold_out(_images(images), _settings()).taken) == held_out
+    said = PretrainSettings.model_fields["held_out"].description
+    docs = Path(__file__).parents[2] / "docs"
+    (row,) = re.findall(r"^\| `held_out` \|.*", (docs / "training.md").read_text("utf-8"), re.MULTILINE)
+    (longer,) = re.findall(
+        r"^\| has none, 1,280.*", (docs / "diagnostics.md").read_text("utf-8"), re.MULTILINE
+    )
+    for text in (said, row, longer):
+        for number in ("1,280", "twentieth", "256", "a thirty-second", "2,048"):
+            assert number in text
+    for text in (row, longer):
+        assert "8,192" in text
 
 
 def test_at_most_2048_are_measured() -> None:
