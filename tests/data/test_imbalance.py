@@ -23,7 +23,7 @@ CIFAR100 = np.random.default_rng(0).permutation(np.repeat(np.arange(100), 500))
         (CIFAR100, "exponential", [0, 0, 0, 1, 3, 9, 24, 67, 183, 500], 7_870),
     ],
 )
-def test_published_counts(labels: np.ndarray, rule: str, per_group: list[int], total: int) -> None:
+def test_p17_published_counts(labels: np.ndarray, rule: str, per_group: list[int], total: int) -> None:
     kept = make_imbalanced(labels, rule, seed=2021)
     counts = np.bincount(labels[kept], minlength=labels.max() + 1)
     assert counts.tolist() == np.repeat(per_group, len(counts) // 10).tolist()
@@ -42,7 +42,7 @@ def test_the_kept_images_are_those_of_the_authors_code() -> None:
     assert kept.tolist() == sorted(expected)
 
 
-def test_the_seed_chooses_the_images() -> None:
+def test_p17_the_seed_chooses_the_images() -> None:
     first, again, other = (make_imbalanced(CIFAR10, "linear", seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 

@@ -34,8 +34,8 @@ def _keys(copies: nn.Module, view: Tensor) -> Tensor:
         return normalize(copies[1](copies[0](view)), dim=-1)
 
 
-def test_queue_trains_as_a_loop_that_updates_before_the_forward() -> None:
-    """Algorithm of MoCo with CACR, written out; the keys are updated before the forward there (spec P18)."""
+def test_p18_queue_trains_as_a_loop_that_updates_before_the_forward() -> None:
+    """Algorithm of MoCo with CACR, written out; the keys are updated before the forward there."""
     batches = [make_views(2, 4, seed=seed) for seed in range(STEPS)]
     method = make_framework("queue", t_neg=3.0, ema=0.9, queue_size=12)
     assert isinstance(method, Queue) and not method.objective.pos_grad

@@ -200,7 +200,7 @@ def alone() -> dict[str, Found]:
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
-def test_loss_and_gradients_do_not_depend_on_the_number_of_processes(
+def test_p16_loss_and_gradients_do_not_depend_on_the_number_of_processes(
     world_size: int, alone: dict[str, Found], tmp_path: Path
 ) -> None:
     mp.spawn(_work, args=(world_size, str(tmp_path)), nprocs=world_size)
