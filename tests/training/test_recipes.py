@@ -1,5 +1,6 @@
 """Recipes: complete, and what a dry run says of them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,13 @@ from typer.testing import CliRunner
 
 from cacr.cli import app
 from cacr.errors import UserError
+from cacr.losses.released import released_small_scale
 from cacr.training import RECIPES, dry_run, pretrain
 from cacr.training.check import check_settings
 from cacr.training.recipes import with_recipe
 from cacr.training.resolve import resolve
+
+SMALL_SCALE = ("cifar10", "cifar100", "stl10")
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if "vit" not in name])
@@ -46,6 +50,18 @@ def test_recipes_have_the_numbers_of_the_paper(
     settings = resolve(asked, data, world_size=8, device=torch.device("cpu"))
     assert settings.lr == pytest.approx(lr)
     assert (settings.batch_size, settings.views, settings.epochs) == (batch, views, epochs)
+
+
+def test_the_papers_t_neg_is_said_where_it_is_used() -> None:
+    """The docstring attributes to the paper what the recipes take from it."""
+    said = re.findall(
+        r"t- = ([\d.]+), ([\d.]+), ([\d.]+)", str(released_small_scale.__doc__).split("paper", 1)[1]
+    )
+    used = [
+        [with_recipe({"recipe": f"{data}-cacr-k{k}"})["objective_options"]["t_neg"] for data in SMALL_SCALE]
+        for k in (1, 4)
+    ]
+    assert [[float(value) for value in values] for values in said] == used == [[2, 3, 3], [0.9, 2, 2]]
 
 
 def test_what_is_given_wins_and_options_go_with_their_owner() -> None:

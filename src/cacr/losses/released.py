@@ -31,8 +31,8 @@ Cost = Literal["rbf", "euclidean"]
 def released_small_scale(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
     """The small-scale code's objective: cross-view negatives of the upper triangle.
 
-    The published commands use, for CIFAR-10, CIFAR-100 and STL-10, t- = 2, 3, 3 with one positive and 0.9,
-    2, 2 with four.
+    For CIFAR-10, CIFAR-100 and STL-10 the paper has t- = 2, 3, 3 with one positive and t- = 0.9, 2, 2 with four;
+    the commands of the code's README have the latter.
     """
     return CACRLoss(t_pos=t_pos, t_neg=t_neg, negatives="cross_upper")
 
