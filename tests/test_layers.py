@@ -16,6 +16,7 @@ FOUNDATION = {
     "reading",
     "terminal",
     "distributed",
+    "shell",
 }
 GROUPS = [
     {"losses"},

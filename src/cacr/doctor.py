@@ -15,6 +15,7 @@ from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, o
 from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.errors import UserError
 from cacr.randomness import generator
+from cacr.shell import resume_command
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.precision import cpu_flags, has_fast_bf16
 from cacr.training.pretrain import build_method
@@ -194,6 +195,6 @@ def examine_run(run: RunFolder) -> Iterator[str]:
         yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
     if not (run.path / "encoder.safetensors").exists():
         wrong += 1
-        yield f"wrong: there is no encoder yet; continue with: cacr pretrain --out {run.path} --resume"
+        yield f"wrong: there is no encoder yet; continue with: {resume_command(run.path)}"
     if not wrong:
         yield "nothing looks wrong"

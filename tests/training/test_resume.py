@@ -2,22 +2,27 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from typer.testing import CliRunner, Result
 
 from cacr.api import pretrain_with
+from cacr.cli import app
 from cacr.errors import SettingsError, UserError
 from cacr.methods import FRAMEWORKS
 from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from cacr.training.job import Position, Training
 from cacr.training.pretrain import pretrain
 from cacr.training.run_folder import RunFolder
 from tests.conftest import TINY, save_images
@@ -141,6 +146,60 @@ def test_a_signal_saves_and_says_how_to_go_on(
     assert f"cacr pretrain --out {out} --resume" in " ".join(output.split())
     pretrain_with({}, out, resume=True)
     _assert_equal_runs(tmp_path / "whole", out)
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("at_step", "told"),
+    [
+        (3, "no checkpoint had been written yet, all steps are lost; start from the beginning with: "),
+        (7, "the checkpoint of step 4 is kept, later steps are lost; continue with: "),
+    ],
+)
+def test_a_second_control_c_says_what_is_lost_and_the_command_that_goes_on(
+    at_step: int,
+    told: str,
+    photos: Path,
+    uninterrupted: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one would have ended the run after its step; the second is raised in the middle of one."""
+    out = tmp_path / "my runs" / "it's 1"
+    step = loop._step
+
+    def interrupted(job: Training, position: Position, *rest: Any) -> float:
+        if position.step + 1 == at_step:
+            raise KeyboardInterrupt
+        return step(job, position, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_step", interrupted)
+        result = _run(*_command(photos, out, "--set", "checkpoint_every_steps=4")[3:])
+    assert result.exit_code == 130
+    (line,) = [line for line in result.output.splitlines() if line.startswith("interrupted: ")]
+    assert line.startswith(f"interrupted: {told}")
+    again = shlex.split(line.removeprefix(f"interrupted: {told}"))
+    assert again[0] == "cacr" and _run(*again[1:]).exit_code == 0
+    _assert_equal_runs(uninterrupted, out)
+
+
+def test_control_c_before_training_says_to_start_again(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    command = _command(photos, tmp_path / "run", "--set", "max_steps=1")[3:]
+    with monkeypatch.context() as patch:
+        patch.setattr("cacr.api.train_encoder", interrupted)
+        result = _run(*command)
+    assert result.exit_code == 130
+    assert "training had not begun; start it with the same command" in result.output
+    assert _run(*command).exit_code == 0
 
 
 def test_resuming_a_finished_run_does_nothing(trained: Path) -> None:

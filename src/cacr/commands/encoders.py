@@ -7,6 +7,7 @@ import typer
 
 from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, show
 from cacr.errors import UserError
+from cacr.shell import shell_words
 
 Part = Annotated[str, typer.Option(help="Images of data that has parts: pretrain, train or test.")]
 MaxUnreadable = Annotated[
@@ -17,6 +18,11 @@ MaxUnreadable = Annotated[
 def _check_part(part: str) -> None:
     if part not in ("pretrain", "train", "test"):
         raise UserError(f"--part takes pretrain, train or test, not {part!r}")
+
+
+def _left_out(unreadable: int, data: str) -> str:
+    command = shell_words("cacr", "doctor", data)
+    return f"note: {unreadable:,} unreadable images are left out; `{command}` names them"
 
 
 FAILED_SETS = 1
@@ -87,7 +93,7 @@ def embed(
     done = write(run=run, data=data, out=out, part=part, max_unreadable=max_unreadable, **values)
     show(f"{done.images:,} images of the {done.part} part written to {out}")
     if done.unreadable:
-        show(f"note: {done.unreadable:,} unreadable images are left out; `cacr doctor {data}` names them")
+        show(_left_out(done.unreadable, data))
     for note in done.notes:
         show(f"note: {note}")
 
@@ -133,7 +139,7 @@ def search(
     show(table)
     show(f"nearest of {found.searched:,} images" + (f"; picture: {out}" if out else ""))
     if found.unreadable:
-        show(f"note: {found.unreadable:,} unreadable images are left out; `cacr doctor {data}` names them")
+        show(_left_out(found.unreadable, data))
 
 
 def export(

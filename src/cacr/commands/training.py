@@ -10,6 +10,7 @@ import typer
 from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
 from cacr.config import read_settings_file
 from cacr.errors import UserError
+from cacr.shell import resume_command, shell_words
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -26,7 +27,7 @@ def demo(
     """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
     from cacr.demo import run_demo
 
-    with _interruptible():
+    with _interruptible(out, shell_words("cacr", "demo", "--out", out)):
         _finish(run_demo(out))
 
 
@@ -89,7 +90,7 @@ def pretrain(
     from cacr.diagnostics.selection import describe_best
     from cacr.training import RunFolder
 
-    with _interruptible():
+    with _interruptible(out, resume_command(out)):
         outcome = pretrain_with(values, out, resume=resume)
     if outcome.status == "finished":
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
@@ -99,12 +100,29 @@ def pretrain(
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C outside of the training loop, which handles its own: say so, without a traceback."""
+def _interruptible(out: Path, again: str) -> Iterator[None]:
+    """Ctrl-C outside of the training loop, or a second one inside: say what is lost, without a traceback.
+
+    Args:
+        out: the run folder.
+        again: the command that continues a run.
+    """
+    from cacr.training import RunFolder
+    from cacr.training.checkpoints import list_checkpoints
+
     try:
         yield
     except KeyboardInterrupt:
-        show("interrupted: no step was lost, the same command (or --resume) goes on")
+        run = RunFolder(out)
+        if kept := list_checkpoints(run.checkpoints):
+            lost = (
+                f"the checkpoint of step {kept[-1][0]} is kept, later steps are lost; continue with: {again}"
+            )
+        elif run.config.exists():
+            lost = f"no checkpoint had been written yet, all steps are lost; start from the beginning with: {again}"
+        else:
+            lost = "training had not begun; start it with the same command"
+        show(f"interrupted: {lost}")
         raise typer.Exit(INTERRUPTED) from None
 
 

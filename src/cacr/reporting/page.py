@@ -18,6 +18,7 @@ from cacr.reporting.model import encoder_digest
 from cacr.reporting.packing import script_json
 from cacr.reporting.series import charts_for
 from cacr.reporting.shown import MOST_POINTS
+from cacr.shell import shell_words
 from cacr.training import RunFolder
 
 _STYLES = ("page.css", "charts.css", "map.css")
@@ -74,7 +75,9 @@ def refresh_report(run: Path) -> Path:
     target = RunFolder(run).report
     facts = run_facts(run)
     gallery = _old_gallery(target, encoder_digest(run))
-    missing = "" if gallery else f"The page has no images yet: cacr report {run} adds them."
+    missing = (
+        "" if gallery else f"The page has no images yet: {shell_words('cacr', 'report', run)} adds them."
+    )
     write_atomically(target, _html([facts], gallery, missing).encode())
     return target
 

@@ -12,6 +12,7 @@ from cacr.data.source import Indices
 from cacr.errors import UserError
 from cacr.files import write_atomically
 from cacr.randomness import numpy_generator
+from cacr.shell import shell_words
 from cacr.training.run_folder import RunFolder
 
 Origin = Literal["test", "split", "training"]
@@ -116,7 +117,7 @@ def _stored(source: Source, settings: PretrainSettings, run: RunFolder) -> HeldO
     if chosen.max(initial=0) >= len(pool) or taken.max(initial=0) >= len(source):
         raise UserError(
             f"{run.held_out} names images that {settings.data} does not have: a run can be resumed on the same "
-            f"data only; start another, with --init {run.path} to keep what was learned"
+            f"data only; start another, with {shell_words('--init', run.path)} to keep what was learned"
         )
     if origin == "test":
         return _measured_on_test(source, pool, chosen)

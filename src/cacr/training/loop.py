@@ -18,6 +18,7 @@ from cacr.encoders import save_encoder
 from cacr.errors import UserError
 from cacr.losses import NotFiniteError
 from cacr.randomness import generator, mixed_seed
+from cacr.shell import shell_words
 from cacr.training.checkpoints import list_checkpoints, save_checkpoint
 from cacr.training.interrupt import Interrupt
 from cacr.training.job import Position, Training
@@ -45,7 +46,8 @@ class DivergedError(UserError):
         saved = (
             f"the checkpoint of step {kept[-1][0]} is kept" if kept else "no checkpoint had been written yet"
         )
-        again = f"Start again, with --init {run.path} to keep what was learned, and try" if kept else "Try"
+        init = shell_words("--init", run.path)
+        again = f"Start again, with {init} to keep what was learned, and try" if kept else "Try"
         super().__init__(
             f"at step {step} {what}; {saved}.\n{again} a lower --lr, a longer warm-up (--set warmup_epochs=...), "
             "clipping (--set clip_grad=1) or --precision float32"

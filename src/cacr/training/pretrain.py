@@ -30,6 +30,7 @@ from cacr.files import check_format, write_atomically
 from cacr.losses import OBJECTIVES
 from cacr.methods import FRAMEWORKS, Framework, describe_chunks
 from cacr.reading.files import kind_of, user_path
+from cacr.shell import resume_command, shell_words
 from cacr.terminal import CleanConsole
 from cacr.training.announce import announce
 from cacr.training.check import check_settings
@@ -173,7 +174,7 @@ def _train_run(
             console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
     if status != "finished":
         console.print(
-            f"stopped at step {position.step}; continue with: cacr pretrain --out {run.path} --resume"
+            f"stopped at step {position.step}; continue with: {resume_command(run.path)}", soft_wrap=True
         )
     return status, position.step
 
@@ -385,14 +386,15 @@ def _restore(job: Training, state: State | None) -> Position:
         raise UserError(
             f"{job.run.path} was trained on {state['images']:,} images, but {job.settings.data} now has "
             f"{images:,}: a run can be resumed on the same data only; start another, with "
-            f"--init {job.run.path} to keep what was learned"
+            f"{shell_words('--init', job.run.path)} to keep what was learned"
         )
     try:
         return job.restore(state)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise UserError(
             f"the checkpoint in {job.run.checkpoints} does not fit the settings beside it: another version of cacr "
-            f"wrote it. Resume with that version, or start another run with --init {job.run.path}"
+            f"wrote it. Resume with that version, or start another run with "
+            + shell_words("--init", job.run.path)
         ) from error
 
 
