@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import cacr
 from tests.conftest import Run, refused
 
 
@@ -64,4 +65,25 @@ def test_a_suite_prints_its_table_and_what_failed(
     code, text = run("evaluate", *arguments, "--data", sets / "fruit")
     assert code == 0 and "mean of 1" in text
     refused(run, ["evaluate", *arguments, "--data", f"suite:{tmp_path / 'nothing'}"], "there is no folder")
-    refused(run, ["evaluate", encoders[0], "--data", sets / "fruit", "--quick"], "no setting 'search'")
+
+
+def test_quick_is_no_error_where_nothing_is_searched_for(
+    run: Run, trained: Path, classes: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    for path in trained.glob("encoder.*"):
+        shutil.copy(path, folder)
+    unchanged = "--quick changed nothing"
+    short = ("--set", "min_steps=1", "--set", "linear.epochs=1", "--set", "workers=0")
+    code, text = run("evaluate", folder, "--data", classes, "--quick", *short)
+    assert code == 0 and "knn" in text and "linear" in text and text.count(unchanged) == 1
+    both = ("--protocol", "knn,fewshot", "--set", "final_epochs=1", "--set", "draws=1", "--set", "workers=0")
+    code, text = run("evaluate", folder, "--data", classes, "--quick", *both)
+    assert code == 0 and "nine settings were tried" in text and unchanged not in text
+    code, text = run("evaluate", folder, "--data", classes, "--protocol", "knn", "--set", "workers=0")
+    assert code == 0 and unchanged not in text
+    refused(run, ["evaluate", folder, "--data", classes, "--set", "search=quick"], "no setting 'search'")
+    refused(run, ["evaluate", folder, "--data", classes, "--quick", "--protocol", "knm"], "did you mean knn")
+    (result,) = cacr.evaluate(run=folder, data=classes, protocol="knn", quick=True, workers=0)
+    assert result.protocol == "knn"

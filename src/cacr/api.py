@@ -22,6 +22,7 @@ from cacr.evaluation import (
     write_comparison,
 )
 from cacr.evaluation import evaluate_suite as measure_suite
+from cacr.evaluation.settings import listed_names, quick_options
 from cacr.exporting import Exported, export_run
 from cacr.files import require_new_file
 from cacr.reporting import (
@@ -142,13 +143,14 @@ def evaluate_suite_with(
 def _evaluate_values(
     data: AnyPath, protocol: str | Sequence[str], quick: bool, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    chosen = {"search": "quick"} if quick else {}
-    return {"data": str(data), "protocols": protocol, **chosen, **settings}
+    values = {"data": str(data), "protocols": protocol, **settings}
+    return {**quick_options(values["protocols"]), **values} if quick else values
 
 
 def _with_names(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _names(value) if name in ("protocols", "baselines") else value for name, value in values.items()
+        name: listed_names(value) if name in ("protocols", "baselines") else value
+        for name, value in values.items()
     }
 
 
@@ -156,12 +158,6 @@ def _report(run: AnyPath) -> None:
     """Write the page of a run anew, if it is one."""
     if is_first_process() and (Path(run) / "config.yaml").exists():
         refresh_report(Path(run))
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names from a list, or from one string with commas."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(str(part).strip() for part in parts)
 
 
 def report(

@@ -61,18 +61,25 @@ def evaluate(
     from cacr.api import evaluate_suite_with, evaluate_with
     from cacr.distributed import is_first_process
     from cacr.evaluation import is_suite, results_table, suite_table
+    from cacr.evaluation.settings import quick_options
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
-    search = "quick" if quick else None
-    values = given(assignments, **flags, protocols=protocol, search=search)
+    values = given(assignments, **flags, protocols=protocol)
+    shortened = quick_options(values["protocols"]) if quick else {}
+    values = shortened | values
     if against is None and not is_suite(data):
         results = evaluate_with(run, values)
-        if is_first_process():
-            show(results_table(results))
-        return
-    report = evaluate_suite_with(run, values, against=against, tell=show)
-    show(suite_table(report))
-    if report.failures:
+        failures = False
+        table = results_table(results)
+    else:
+        report = evaluate_suite_with(run, values, against=against, tell=show)
+        failures = bool(report.failures)
+        table = suite_table(report)
+    if is_first_process():
+        show(table)
+        if quick and not shortened:
+            show("note: --quick changed nothing, because none of these protocols searches for settings")
+    if failures:
         raise typer.Exit(FAILED_SETS)
 
 

@@ -65,6 +65,19 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
     return made
 
 
+def listed_names(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Names from a list, or from one string with commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(str(part).strip() for part in parts)
+
+
+def quick_options(protocols: str | Sequence[str]) -> dict[str, str]:
+    """The option that shortens the search of protocols that search; none where no one does, which is quick anyway."""
+    known = [PROTOCOLS[name] for name in listed_names(protocols) if name in PROTOCOLS]
+    searches = any("search" in get_type_hints(protocol)["settings"].model_fields for protocol in known)
+    return {"search": "quick"} if searches else {}
+
+
 def _names(kinds: Mapping[str, type[Settings]], dotted: bool) -> list[str]:
     """Every name that an option may have."""
     if dotted:
