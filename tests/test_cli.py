@@ -229,7 +229,12 @@ def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
     assert code == 0
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width > 3 * 32 and sheet.height > 4 * 32
+    before = (tmp_path / "sheet.png").read_bytes()
+    refused(run, ["views", photos, "--out", tmp_path / "sheet.png"], "sheet.png exists already")
+    assert (tmp_path / "sheet.png").read_bytes() == before
     refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
+    refused(run, ["views", photos, "--out", tmp_path / "b.html"], "must end in .png")
+    assert [path.name for path in tmp_path.iterdir()] == ["sheet.png"]
 
 
 def test_bench_runs_a_script_or_names_the_nearest(run: Run) -> None:

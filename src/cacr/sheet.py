@@ -6,7 +6,9 @@ from typing import Any
 
 from cacr.data import open_source, prepare
 from cacr.errors import UserError
+from cacr.files import appearing, require_new_file
 from cacr.randomness import numpy_generator
+from cacr.reporting import PICTURES
 from cacr.training.resolve import describe, usual_preset, usual_size
 from cacr.views import PRESETS, Views, contact_sheet
 
@@ -23,7 +25,12 @@ def draw_sheet(
     data_root: Path = Path("data"),
     download: bool = False,
 ) -> None:
-    """Draw views of a few images of ``data`` into the picture ``out``, a row for each image."""
+    """Draw views of a few images of ``data`` into the picture ``out``, a row for each image.
+
+    Raises:
+        UserError: ``out`` exists, or cannot be written; or there is no such data, preset or option.
+    """
+    require_new_file(out, PICTURES)
     source = prepare(open_source(data, root=Path(data_root), download=download)).source
     size = usual_size(describe(source).side)
     chosen = PRESETS[preset or usual_preset(data, size)]
@@ -34,8 +41,9 @@ def draw_sheet(
     numbers = rng.choice(len(source), size=min(images, len(source)), replace=False)
     originals = [source.read(int(number)) for number in numbers]
     made = Views(chosen.for_views(views), chosen.mean, chosen.std)
+    sheet = contact_sheet(originals, made, seed=seed)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        contact_sheet(originals, made, seed=seed).save(out)
-    except (OSError, ValueError) as error:
+        with appearing(out) as temporary:
+            sheet.save(temporary)
+    except ValueError as error:  # such as more pixels than the format can hold
         raise UserError(f"cannot write the picture {out}: {error}") from None

@@ -91,7 +91,7 @@ def figures(
 
 def views(
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(help="PNG file to write.")],
+    out: Annotated[Path, typer.Option(help="Picture to write: .png, .jpg or .webp; it must not exist.")],
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
     count: Annotated[int, typer.Option("--views", min=1, help="Views of each image.")] = 5,
     images: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
