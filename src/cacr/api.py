@@ -239,7 +239,9 @@ def export(*, run: AnyPath, to: str, out: AnyPath) -> Exported:
     Args:
         run: a run folder, or a ``.safetensors`` file of an encoder.
         to: ``timm``, ``torch`` or ``onnx``.
-        out: the file, which must not exist yet; its ``.json`` and ``.md`` are written beside it.
+        out: the file, which must not exist yet. Its description and its model card are written beside it:
+            ``photos.json`` and ``photos.md`` to ``photos.safetensors``, ``photos.onnx.json`` and ``photos.onnx.md``
+            to ``photos.onnx``.
     """
     with working("exporting, and comparing with the original"):
         return export_run(Path(run), to, Path(out))

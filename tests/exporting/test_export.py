@@ -156,6 +156,32 @@ def test_nothing_is_overwritten_and_wrong_names_are_told(trained: Path, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_one_name_serves_two_formats_each_with_its_own_description_and_card(
+    trained: Path, tmp_path: Path
+) -> None:
+    first = export_run(trained, "torch", tmp_path / "photos.safetensors")
+    content = {path: path.read_bytes() for path in (first.file, first.info, first.card)}
+    second = export_run(trained, "onnx", tmp_path / "photos.onnx")
+    assert {path: path.read_bytes() for path in content} == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "photos.json",
+        "photos.md",
+        "photos.onnx",
+        "photos.onnx.json",
+        "photos.onnx.md",
+        "photos.safetensors",
+    ]
+    assert json.loads(first.info.read_text()) == json.loads(second.info.read_text())
+    for done, other in ((first, second), (second, first)):
+        assert done.code in done.card.read_text() and other.code not in done.card.read_text()
+    _same(load_encoder(trained)(_images(32)), load_encoder(first.file)(_images(32)))
+    with pytest.raises(UserError, match=r"photos\.onnx exists already"):
+        export_run(trained, "onnx", tmp_path / "photos.onnx")
+    second.file.unlink()
+    with pytest.raises(UserError, match=r"photos\.onnx\.json exists already"):
+        export_run(trained, "onnx", tmp_path / "photos.onnx")
+
+
 def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path, tmp_path: Path) -> None:
     copied = tmp_path / "run"
     copied.mkdir()

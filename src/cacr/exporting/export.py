@@ -19,6 +19,8 @@ from cacr.training import RunFolder
 TOLERANCE = 1e-5
 """Largest difference of a feature, as a share of the largest feature."""
 
+WEIGHTS_SUFFIX = ".safetensors"
+
 CHECKED = (1, 5)
 """Batches of so many images are compared."""
 
@@ -50,16 +52,17 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
     Args:
         run: A run folder, or an ``encoder.safetensors``.
         to: The format, a name of :data:`FORMATS`.
-        out: The file; ``.json`` and ``.md`` of the same name are written beside it. None of them may exist.
+        out: The file; its description and its card are written beside it (see :func:`beside`). None of the three
+            may exist.
 
     Raises:
         UserError: the encoder cannot be written so, or its features would not be those of the original.
     """
     kind = FORMATS[to]()
-    beside = {suffix: out.with_suffix(suffix) for suffix in (".json", ".md")}
     require_new_file(out, (kind.suffix,))
-    for suffix, path in beside.items():
-        require_new_file(path, (suffix,))
+    description, card_file = beside(out, ".json"), beside(out, ".md")
+    require_new_file(description, (".json",))
+    require_new_file(card_file, (".md",))
     encoder = load_encoder(run)
     if why := kind.refusal(encoder.info):
         raise UserError(why)
@@ -77,10 +80,19 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
     whole = RunFolder(folder.path.parent) if folder.path.name == folder.best.name else folder
     settings = whole.read_settings() if whole.config.exists() else None
     card = model_card(encoder, read_results(folder.evaluation), settings, title=out.stem, to=to, code=code)
-    write_atomically(beside[".json"], (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
-    write_atomically(beside[".md"], card.encode())
+    write_atomically(description, (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
+    write_atomically(card_file, card.encode())
     finished = bool(encoder.info.training.get("finished", True))
-    return Exported(out, beside[".json"], beside[".md"], code, difference, finished)
+    return Exported(out, description, card_file, code, difference, finished)
+
+
+def beside(out: Path, suffix: str) -> Path:
+    """The file of this suffix that belongs to an exported one.
+
+    ``photos.json`` to ``photos.safetensors``, where :func:`cacr.load_encoder` looks for it, and
+    ``photos.onnx.json`` to ``photos.onnx``: both may lie in one folder.
+    """
+    return out.with_suffix(suffix) if out.suffix.lower() == WEIGHTS_SUFFIX else Path(f"{out}{suffix}")
 
 
 def _without_paths(info: EncoderInfo) -> EncoderInfo:
