@@ -10,9 +10,11 @@ from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import SettingsError, UserError
 from cacr.evaluation import evaluate, evaluate_run, read_results, results_table
-from cacr.evaluation.labelled import LabelledData
+from cacr.evaluation.knn import knn_predict
+from cacr.evaluation.labelled import LabelledData, open_labelled
+from cacr.evaluation.linear import fit_linear
 from cacr.evaluation.linear_paper import linear_paper
-from cacr.evaluation.options import PaperLinearSettings
+from cacr.evaluation.options import LinearSettings, PaperLinearSettings
 from cacr.evaluation.task import Task
 from tests.evaluation.conftest import write_images
 
@@ -116,6 +118,42 @@ def test_the_paper_protocol_reports_the_last_epoch_and_names_the_best(run: Path)
     assert score.details["best"] == max(curve) == curve[score.details["best_epoch"] - 1]
     assert seen[-1] == (6, 6)
     torch.testing.assert_close(encoder.state_dict(), before)  # also the statistics of batch norm
+
+
+def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, tmp_path: Path) -> None:
+    """On test images of classes of different sizes, some in the wrong one, so that every metric differs."""
+    test = write_images(tmp_path / "test", per_class=9, seed=1)
+    for path in sorted((test / "red").iterdir())[:6]:
+        path.unlink()
+    for path in sorted((test / "blue").iterdir())[:7]:
+        path.rename(test / "red" / f"moved-{path.name}")
+    values = {"data": str(images), "test_data": str(test), "k": 3, "linear.epochs": 5, "workers": 0}
+    metrics = ("accuracy", "mean-per-class", "roc-auc")
+    results = {m: evaluate_run(copied, {**values, "metric": m}) for m in metrics}
+
+    task = Task(load_encoder(copied), open_labelled(EvaluateSettings(data=str(images), test_data=str(test))))
+    train, judged, labels = task.train, task.test, task.test.labels
+    classifier = fit_linear(train.values, train.labels, classes=3, settings=LinearSettings(epochs=5), seed=0)
+    predictions = (
+        knn_predict(train.values, train.labels, judged.values, k=3, temperature=0.07),
+        classifier.predict(judged.values),
+    )
+    for protocol, predicted in enumerate(predictions):
+        hits = (predicted == labels).double()
+        per_class = torch.stack([hits[labels == c].mean() for c in range(3)])
+        found = [results[m][protocol].score for m in metrics]
+        assert found[:2] == [pytest.approx(hits.mean().item()), pytest.approx(per_class.mean().item())]
+        assert len(set(found)) == 3
+    assert all(result.metric == m for m in metrics for result in results[m])
+    assert len(list((copied / "evaluation").iterdir())) == 6  # none in place of another
+
+
+def test_a_metric_that_would_change_nothing_is_refused(run: Path) -> None:
+    values = {"data": "x", "metric": "mean-per-class"}
+    with pytest.raises(UserError, match="retrieval and cluster have measures of their own"):
+        evaluate_run(run, {**values, "protocols": ("retrieval", "cluster")})
+    with pytest.raises(UserError, match="no metric 'mean'"):
+        evaluate_run(run, {**values, "metric": "mean"})
 
 
 def test_every_wrong_setting_is_named_at_once(run: Path) -> None:

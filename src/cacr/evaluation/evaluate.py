@@ -13,14 +13,14 @@ from cacr.encoders.files import WEIGHTS, weights_file
 from cacr.errors import UserError
 from cacr.evaluation.baselines import BASELINES
 from cacr.evaluation.features import Progress
-from cacr.evaluation.labelled import LabelledData, metric_of, open_labelled
+from cacr.evaluation.labelled import LabelledData, open_labelled
 from cacr.evaluation.machine import choose_machine
 from cacr.evaluation.options import TransferSettings
 from cacr.evaluation.processes import rank
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.result import Result, fingerprint, write_result
 from cacr.evaluation.sets import is_suite
-from cacr.evaluation.settings import evaluate_settings, protocol_settings
+from cacr.evaluation.settings import check_metric, evaluate_settings, protocol_settings
 from cacr.evaluation.task import Task
 from cacr.files import require_writable
 from cacr.reading.files import user_path
@@ -86,7 +86,7 @@ def evaluate(
     if is_suite(settings.data):
         raise UserError(f"{settings.data} is many data sets: use evaluate_suite")
     chosen = protocol_settings(settings.protocols, settings.options)
-    metric_of(settings)  # an unknown one is told before anything is loaded
+    check_metric(settings.metric, chosen)
     subjects = contestants(run, settings)
     data = open_labelled(settings)
     return [

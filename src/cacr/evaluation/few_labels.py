@@ -22,7 +22,7 @@ def over_draws(task: Task, labels_per_class: int | None, draws: int, measure: Me
     """
     if labels_per_class is None:
         value, details = measure(task.train, task.seed)
-        return Score(value, None, details)
+        return Score(value, None, details, task.data.metric)
     scores, found = [], []
     for draw in range(draws):
         seed = mixed_seed("labels", task.seed, draw)
@@ -34,4 +34,4 @@ def over_draws(task: Task, labels_per_class: int | None, draws: int, measure: Me
             task.progress(draw + 1, draws)
     together = {name: [details[name] for details in found] for name in found[0]}
     spread = stdev(scores) if draws > 1 else None
-    return Score(mean(scores), spread, {"scores": scores, **together})
+    return Score(mean(scores), spread, {"scores": scores, **together}, task.data.metric)

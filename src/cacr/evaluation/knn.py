@@ -9,31 +9,39 @@ QUERIES, KEYS = 1024, 16384
 
 
 def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperature: float) -> Tensor:
-    """The class for which the nearest neighbours vote.
+    """The class (m,) for which the nearest neighbours vote; arguments as of :func:`knn_scores`."""
+    classes = int(labels.max()) + 1
+    return knn_scores(train, labels, test, classes=classes, k=k, temperature=temperature).argmax(dim=1)
+
+
+def knn_scores(
+    train: Tensor, labels: Tensor, test: Tensor, *, classes: int, k: int, temperature: float
+) -> Tensor:
+    """The share of the nearest neighbours' votes that each class gets.
 
     With s_j the cosine of a test feature and its neighbour j, one of the k nearest training features, class c
-    gets sum exp(s_j / temperature) over its neighbours of class c.
+    gets sum exp(s_j / temperature) over its neighbours of class c, divided by the sum over all of them.
 
     Args:
         train: (n, d) training features.
         labels: (n,) their classes.
         test: (m, d) test features.
+        classes: Number of classes.
         k: Neighbours that vote; all of them if there are fewer.
         temperature: Of the votes.
 
     Returns:
-        (m,) predicted classes.
+        (m, classes).
     """
-    classes = int(labels.max()) + 1
-    predicted = []
+    shares = []
     for block in torch.split(test, QUERIES):
         queries = normalize(block, dim=1)
         near, neighbours = nearest(queries, train, min(k, len(train)), unit=False)
         # A common factor of all votes changes nothing; without this one small temperatures overflow.
         votes = ((near - near[:, :1]) / temperature).exp()
-        score = queries.new_zeros(len(queries), classes).scatter_add_(1, labels[neighbours], votes)
-        predicted.append(score.argmax(dim=1))
-    return torch.cat(predicted)
+        share = votes / votes.sum(dim=1, keepdim=True)
+        shares.append(queries.new_zeros(len(queries), classes).scatter_add_(1, labels[neighbours], share))
+    return torch.cat(shares)
 
 
 def nearest(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) -> tuple[Tensor, Tensor]:

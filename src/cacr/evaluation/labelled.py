@@ -27,7 +27,7 @@ class LabelledData:
         split: Where the test images come from, in words.
         classes: Number of classes.
         problems: Images that were left out because they cannot be read.
-        metric: What a transfer protocol reports; a name in ``METRICS``.
+        metric: What protocols report that have no measure of their own; a name in ``METRICS``.
         several: Labels (n, classes) of zeros and ones of training and test images, where an image may show
             several classes.
     """

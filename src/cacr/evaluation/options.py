@@ -1,6 +1,6 @@
 """The settings of every protocol, with defaults and bounds, as :mod:`cacr.config` has those of the commands."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -47,6 +47,8 @@ class PaperLinearSettings(Settings):
 class RetrievalSettings(Settings):
     """Search of the training images for those of a test image's class."""
 
+    own_measure: ClassVar[bool] = True
+
     ks: tuple[Annotated[int, Field(ge=1, le=10**9)], ...] = Field(
         (1, 5, 10), description="nearest images, for recall@k"
     )
@@ -54,6 +56,8 @@ class RetrievalSettings(Settings):
 
 class ClusterSettings(Settings):
     """k-means on features of unit length, compared with the classes."""
+
+    own_measure: ClassVar[bool] = True
 
     clusters: Annotated[int, Field(ge=1, le=1_000_000)] | Auto = Field(
         "auto", description="clusters; auto: as many as classes"

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from torch import Tensor
-
 from cacr.evaluation.few_labels import over_draws
-from cacr.evaluation.knn import knn_predict
+from cacr.evaluation.knn import knn_scores
 from cacr.evaluation.linear import fit_linear
+from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.options import KnnSettings, LinearSettings
 from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.task import LabelledFeatures, Task
@@ -17,10 +16,15 @@ def knn(task: Task, settings: KnnSettings) -> Score:
     """Weighted nearest neighbours on cached features."""
 
     def measure(train: LabelledFeatures, seed: int) -> tuple[float, dict[str, Any]]:
-        predicted = knn_predict(
-            train.values, train.labels, task.test.values, k=settings.k, temperature=settings.temperature
+        scores = knn_scores(
+            train.values,
+            train.labels,
+            task.test.values,
+            classes=task.data.classes,
+            k=settings.k,
+            temperature=settings.temperature,
         )
-        return accuracy(predicted, task.test.labels), {"k": min(settings.k, len(train))}
+        return METRICS[task.data.metric](scores, task.test.labels), {"k": min(settings.k, len(train))}
 
     return over_draws(task, settings.labels_per_class, settings.draws, measure)
 
@@ -38,13 +42,8 @@ def linear(task: Task, settings: LinearSettings) -> Score:
             seed=seed,
             streamed=train.streamed,
         )
-        predicted = classifier.predict(task.test.values)
+        value = METRICS[task.data.metric](classifier.logits(task.test.values), task.test.labels)
         validation = {str(lr): share for lr, share in classifier.validation.items()}
-        return accuracy(predicted, task.test.labels), {"lr": classifier.lr, "validation": validation}
+        return value, {"lr": classifier.lr, "validation": validation}
 
     return over_draws(task, settings.labels_per_class, settings.draws, measure)
-
-
-def accuracy(predicted: Tensor, labels: Tensor) -> float:
-    """Share of right predictions."""
-    return (predicted == labels).double().mean().item()

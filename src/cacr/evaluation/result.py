@@ -77,7 +77,7 @@ class Result:
     def file_name(self) -> str:
         """``linear-digits-10-per-class-untrained-0c5fb2a1.json``: the same for the same measurement only.
 
-        What a name has no room for is in the digits at its end, a hash of data, settings and seed.
+        What a name has no room for is in the digits at its end, a hash of data, settings, seed and metric.
         """
         names = dict.fromkeys(Path(data).name for data in (self.data, self.test_data))
         data = re.sub(r"[^\w.]+", "_", "-".join(names)).encode()[:_NAME_BYTES].decode(errors="ignore")
@@ -87,7 +87,7 @@ class Result:
         if self.subject != "encoder":
             parts.append(self.subject)
         where = [self.data, self.test_data, *self.locations]
-        what = json.dumps([*where, self.settings, self.seed], sort_keys=True)
+        what = json.dumps([*where, self.settings, self.seed, self.metric], sort_keys=True)
         digits = blake2b(what.encode(), digest_size=4).hexdigest()
         return "-".join([*parts, digits]) + ".json"
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_type_hints
 
 from cacr.config import EvaluateSettings, Settings, make, make_what_fits
-from cacr.errors import SettingsError
+from cacr.errors import SettingsError, UserError
+from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.registry import UnknownNameError, nearest
 
@@ -63,6 +64,26 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
     if problems:
         raise SettingsError(problems)
     return made
+
+
+def has_own_measure(settings: Settings) -> bool:
+    """Whether a protocol measures something that ``metric`` does not choose."""
+    return bool(getattr(settings, "own_measure", False))
+
+
+def check_metric(metric: str, chosen: Mapping[str, Settings]) -> None:
+    """Refuse a metric that would change nothing.
+
+    Raises:
+        UserError: it is unknown, or every one of the protocols has a measure of its own.
+    """
+    if metric == "auto":
+        return
+    METRICS[metric]  # an unknown name is told
+    if all(has_own_measure(settings) for settings in chosen.values()):
+        raise UserError(
+            f"metric={metric} would change nothing: {' and '.join(chosen)} have measures of their own; leave it out"
+        )
 
 
 def listed_names(value: str | Sequence[str]) -> tuple[str, ...]:

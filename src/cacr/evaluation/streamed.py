@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from cacr.encoders import Encoder
 from cacr.evaluation.features import FeatureLoader
 from cacr.evaluation.machine import Machine
-from cacr.evaluation.protocols import accuracy
+from cacr.evaluation.metrics import METRICS, Metric
 from cacr.evaluation.registry import Score
 from cacr.evaluation.task import Task
 from cacr.views import Augmentation
@@ -77,19 +77,19 @@ def streamed_probe(
             loss.backward()  # type: ignore[no-untyped-call]
             stepper.step()
         test = Task(encoder, task.data, machine=task.machine).test if drift else task.test
-        curve.append(_judge(classifier, test.values, test.labels))
+        curve.append(_judge(classifier, test.values, test.labels, METRICS[task.data.metric]))
         if task.progress is not None:
             task.progress(epoch + 1, epochs)
     best = max(range(len(curve)), key=curve.__getitem__)
-    return Score(curve[-1], None, {"best": curve[best], "best_epoch": best + 1, "epochs": curve})
+    details = {"best": curve[best], "best_epoch": best + 1, "epochs": curve}
+    return Score(curve[-1], None, details, task.data.metric)
 
 
 @torch.no_grad()
-def _judge(classifier: nn.Linear, values: torch.Tensor, labels: torch.Tensor) -> float:
+def _judge(classifier: nn.Linear, values: torch.Tensor, labels: torch.Tensor, metric: Metric) -> float:
     device = classifier.weight.device
-    blocks = torch.split(values, TEST_BLOCK)
-    predicted = torch.cat([classifier(block.to(device)).argmax(dim=1) for block in blocks])
-    return accuracy(predicted, labels.to(device))
+    scores = torch.cat([classifier(block.to(device)) for block in torch.split(values, TEST_BLOCK)])
+    return metric(scores, labels.to(device))
 
 
 def _drifting(encoder: Encoder) -> Encoder:

@@ -14,7 +14,12 @@ from cacr.evaluation.features import Progress
 from cacr.evaluation.labelled import metric_of, open_labelled
 from cacr.evaluation.result import Result, read_results, versions
 from cacr.evaluation.sets import SUITE, is_suite
-from cacr.evaluation.settings import evaluate_settings, protocol_settings
+from cacr.evaluation.settings import (
+    check_metric,
+    evaluate_settings,
+    has_own_measure,
+    protocol_settings,
+)
 from cacr.evaluation.suite_report import Failure, SuiteReport
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
@@ -67,7 +72,7 @@ def evaluate_suite(
             "up the others: leave devices and torchrun out"
         )
     chosen = protocol_settings(settings.protocols, settings.options)
-    metric_of(settings)
+    check_metric(settings.metric, chosen)
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
     report = SuiteReport(
@@ -128,12 +133,14 @@ def _measure_set(
     """Contestants and results, read where they are known and else measured."""
     data = None
     for name, contestant in entrants:
-        known = {_key(result): result for result in read_results(contestant.folder)}
+        stored = read_results(contestant.folder)
         missing = dict(chosen)
         for protocol, options in chosen.items():
             key = _expected(contestant, protocol, options, settings)
-            if key in known:
-                yield name, known[key]
+            metric = None if has_own_measure(options) else metric_of(settings)
+            known = [r for r in stored if _key(r) == key and metric in (None, r.metric)]
+            if known:
+                yield name, known[0]
                 del missing[protocol]
         if missing:
             data = data or open_labelled(settings, need_test=need_test)
