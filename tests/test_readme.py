@@ -57,5 +57,7 @@ def test_snippet(block: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_readme_has_all_its_parts() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [language for language, _ in BLOCKS].count("python") >= 2
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+    targets = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    assert len(targets) > 5
+    for target in targets:
         assert (ROOT / target).exists(), target

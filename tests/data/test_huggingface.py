@@ -53,9 +53,10 @@ def test_rows_are_loaded_in_workers(tmp_path: Path) -> None:
     kinds = {"label": datasets.ClassLabel(names=["a", "b", "c", "d", "e"])}
     folder = write(tmp_path / "set", "train", {"image": IMAGES, "label": list(range(5))}, **kinds)
     for workers in (0, 2):
-        for batch in Loader(
-            open_source(f"hf:{folder}"), batch_size=2, seed=0, crop=plain_crop, workers=workers
-        ).epoch(0):
+        loader = Loader(open_source(f"hf:{folder}"), batch_size=2, seed=0, crop=plain_crop, workers=workers)
+        batches = list(loader.epoch(0))
+        assert [len(batch) for batch in batches] == [2, 2]  # the fifth image is alone
+        for batch in batches:
             assert batch.labels is not None and torch.equal(batch.labels, batch.index)
             for place, index in enumerate(batch.index.tolist()):
                 expected = plain_crop(IMAGES[index], torch.Generator())[0][0]

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,15 @@ def array_source(count: int) -> ArraySource:
 
 
 def same(one: Batch, other: Batch) -> bool:
-    return torch.equal(one.index, other.index) and all(map(torch.equal, one.images, other.images))
+    pairs = zip(one.images, other.images, strict=True)
+    return torch.equal(one.index, other.index) and all(torch.equal(*pair) for pair in pairs)
+
+
+def assert_same(expected: Sequence[Batch], found: Iterable[Batch]) -> None:
+    """As many batches, and each one the same."""
+    found = list(found)
+    assert len(found) == len(expected) > 0
+    assert all(map(same, expected, found))
 
 
 def indices(batches: list[Batch]) -> list[int]:
@@ -73,7 +81,9 @@ def test_processes_together_make_the_batch_of_one(world_size: int) -> None:
 
 def test_a_batch_of_an_array_is_raw_and_labelled() -> None:
     source = array_source(20)
-    for batch in Loader(source, batch_size=8, seed=0).epoch(0):
+    batches = list(Loader(source, batch_size=8, seed=0).epoch(0))
+    assert [len(batch) for batch in batches] == [8, 8, 4]
+    for batch in batches:
         (images,) = batch.images
         assert (
             images.dtype == torch.uint8 and images.shape == (len(batch), 3, 2, 2) and images.is_contiguous()
@@ -113,11 +123,11 @@ def test_files_give_the_same_batches_with_any_workers_and_when_resumed(folder: S
     assert not torch.equal(large[0], large[1])
 
     helped = Loader(folder, batch_size=8, seed=4, crop=noisy_crop, workers=2)
-    assert all(map(same, expected[0], helped.epoch(0)))
+    assert_same(expected[0], helped.epoch(0))
     interrupted = helped.epoch(1)
     assert same(next(interrupted), expected[1][0])
     del interrupted
-    assert all(map(same, expected[1][1:], helped.epoch(1, start=1)))
+    assert_same(expected[1][1:], helped.epoch(1, start=1))
     shares = [
         Loader(folder, batch_size=8, seed=4, crop=noisy_crop, rank=rank, world_size=2) for rank in (0, 1)
     ]
@@ -165,7 +175,7 @@ def test_unreadable_images_are_replaced_in_the_same_way_every_time(tmp_path: Pat
         else:
             assert got == wanted
     again = Loader(open_source(str(root)), batch_size=6, seed=2, crop=plain_crop)
-    assert all(map(same, batches[2:], again.epoch(0, start=2)))
+    assert_same(batches[2:], again.epoch(0, start=2))
 
 
 def test_a_pass_in_order_leaves_unreadable_images_out(tmp_path: Path) -> None:
@@ -231,9 +241,10 @@ def test_a_killed_worker_names_the_file(folder: Source, monkeypatch: pytest.Monk
 def test_captions_and_labels_follow_the_images(tmp_path: Path) -> None:
     for name in ("a/1.png", "a/2.png", "b/3.png", "b/4.png"):
         save(tmp_path / "classes" / name)
-    for batch in Loader(open_source(str(tmp_path / "classes")), batch_size=2, seed=0, crop=plain_crop).epoch(
-        0
-    ):
+    loader = Loader(open_source(str(tmp_path / "classes")), batch_size=2, seed=0, crop=plain_crop)
+    batches = list(loader.epoch(0))
+    assert sorted(indices(batches)) == [0, 1, 2, 3]
+    for batch in batches:
         assert batch.labels is not None and torch.equal(batch.labels, batch.index // 2)
     lines = [f'{{"image": "classes/a/{n}.png", "captions": ["number {n}"]}}' for n in (1, 2)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines))

@@ -1,5 +1,6 @@
 """The check before training, and the inspection for a person."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +40,21 @@ def test_more_than_a_tenth_stops(mixed: Path) -> None:
         prepare(open_source(str(mixed)))
 
 
-def test_broken_links_and_forbidden_files_are_left_out(tmp_path: Path) -> None:
+def test_broken_links_are_left_out(tmp_path: Path) -> None:
     numbered(tmp_path, 10)
     (tmp_path / "link.png").symlink_to(tmp_path / "nowhere.png")
     prepared = prepare(open_source(str(tmp_path)))
     assert [(Path(p.where).name, p.reason) for p in prepared.problems] == [
         ("link.png", "No such file or directory")
     ]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_forbidden_files_are_left_out(tmp_path: Path) -> None:
+    numbered(tmp_path, 10)
+    (tmp_path / "003.png").chmod(0)
+    (problem,) = prepare(open_source(str(tmp_path))).problems
+    assert (Path(problem.where).name, problem.reason) == ("003.png", "Permission denied")
 
 
 def test_a_sound_jpeg_with_bytes_after_its_end_is_kept(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def test_resumed_epochs_and_any_workers_give_the_same_batches(source: StreamSour
         resumed = list(helped.epoch(1, start=start))
         assert len(resumed) == len(whole) - start
         for one, two in zip(whole[start:], resumed, strict=True):
-            assert torch.equal(one.index, two.index) and all(map(torch.equal, one.images, two.images))
+            assert torch.equal(one.index, two.index)
+            assert all(torch.equal(*pair) for pair in zip(one.images, two.images, strict=True))
 
 
 def test_a_subset_of_a_stream(source: StreamSource) -> None:

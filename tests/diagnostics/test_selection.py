@@ -56,9 +56,9 @@ def test_the_encoder_of_the_most_even_spread_is_kept_beside_the_last(
         training = load_encoder(folder).info.training
         assert training["diagnostics"] == {name: row[name] for name in MEASURED}
         assert training["steps"] == row["step"] and training["finished"] == (row["step"] == 20)
-    for step, path in list_checkpoints(run.checkpoints):
-        assert step == 20
-        assert load_checkpoint(path)["diagnostics"] == {name: rows[-1][name] for name in MEASURED}
+    ((step, path),) = list_checkpoints(run.checkpoints)
+    assert step == 20
+    assert load_checkpoint(path)["diagnostics"] == {name: rows[-1][name] for name in MEASURED}
 
 
 @pytest.mark.parametrize(("sign", "step"), [(-1, 5), (1, 20)])

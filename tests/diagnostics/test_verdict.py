@@ -3,11 +3,11 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from cacr.diagnostics.verdict import Verdict, judge
+from cacr.diagnostics.verdict import Name, Verdict, judge
 from cacr.diagnostics.verdict_file import in_words, read_history, read_verdict, write_verdict
 from cacr.training import RunFolder
 
@@ -146,15 +146,17 @@ def test_starved_by_the_loader_and_only_after_what_is_worse() -> None:
 
 
 def test_every_alarm_has_evidence_and_advice() -> None:
-    for rows in (
-        _rows({}, POINT),
-        _rows({}, LINE),
-        _rows({}, BLIND, BLIND),
-        _rows({}, {"uniformity": math.inf}),
-        _rows({}, {}, wait=0.9),
-    ):
+    alarms = {
+        "collapsed to a point": _rows({}, POINT),
+        "dimensional collapse": _rows({}, LINE),
+        "not learning": _rows({}, BLIND, BLIND),
+        "diverging": _rows({}, {"uniformity": math.inf}),
+        "starved by the loader": _rows({}, {}, wait=0.9),
+    }
+    for name, rows in alarms.items():
         verdict = judge(rows, full_rank=128)
-        assert verdict is not None and verdict.evidence and verdict.advice
+        assert verdict is not None and verdict.verdict == name and verdict.evidence and verdict.advice
+    assert {*alarms, "healthy"} == set(get_args(Name))
 
 
 def test_the_file_keeps_the_history_and_forgets_what_a_resumed_run_sees_again(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch.nn.functional import interpolate
 
 from cacr.encoders import build_encoder, fix_positions, freeze_patches, patch_problem
 from cacr.encoders.vit import sincos_positions
@@ -45,7 +46,14 @@ def test_local_crops_pass_with_interpolated_positions() -> None:
     fixed.load_state_dict(encoder.state_dict())
     whole, local = torch.randn(2, 3, 64, 64), torch.randn(2, 3, 32, 32)
     torch.testing.assert_close(encoder(whole), fixed(whole))
-    assert encoder(local).shape == (2, 192)
+    # A model of the local size whose table of positions is that of the large one, shrunk as an image.
+    small = build_encoder(NAME, image_size=32).eval()
+    table = encoder.backbone.pos_embed.detach()
+    grid = table[:, 1:].reshape(1, 4, 4, 192).permute(0, 3, 1, 2)
+    shrunk = interpolate(grid, (2, 2), mode="bicubic", antialias=True, align_corners=False)
+    positions = torch.cat([table[:, :1], shrunk.permute(0, 2, 3, 1).reshape(1, 4, 192)], dim=1)
+    small.load_state_dict(encoder.state_dict() | {"backbone.pos_embed": positions})
+    torch.testing.assert_close(encoder(local), small(local))
 
 
 def test_sizes_that_patches_do_not_divide_are_a_problem() -> None:

@@ -21,25 +21,14 @@ from cacr.losses import (
 )
 from tests.losses.making import embeddings, value_and_gradient
 
-NAMES = [
-    "align_uniform",
-    "barlow_twins",
-    "byol",
-    "cacr",
-    "clip",
-    "cmc",
-    "hard_negative",
-    "info_nce",
-    "released_moco_v3",
-    "simsiam",
-    "swav",
-    "triplet",
-]
+NAMES = OBJECTIVES.names()
+PAPER = {"cacr", "info_nce", "align_uniform", "hard_negative", "cmc", "triplet", "clip", "byol", "simsiam"}
+PAPER |= {"swav", "barlow_twins", "released_moco_v3"}
 Z = embeddings(3, 6, 128, dtype=torch.float32)
 
 
-def test_names():
-    assert OBJECTIVES.names() == NAMES
+def test_every_objective_of_the_paper_is_there():
+    assert set(NAMES) >= PAPER
 
 
 @pytest.mark.parametrize("name", NAMES)

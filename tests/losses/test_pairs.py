@@ -174,16 +174,6 @@ def test_gradients_reach_queries_and_keys_alike():
     assert k.grad.norm() > 0
 
 
-def test_gathered_embeddings_are_a_plain_batch():
-    """Two shards of images put together equal the whole batch, in value and gradient."""
-    whole = embeddings(3, 6, 4).requires_grad_()
-    shards = [whole.detach()[:, :4].requires_grad_(), whole.detach()[:, 4:].requires_grad_()]
-    for loss in (CACRLoss(negatives="cross"), InfoNCELoss()):
-        expected = torch.autograd.grad(loss(whole), whole)[0]
-        found = torch.autograd.grad(loss(torch.cat(shards, 1)), shards)
-        torch.testing.assert_close(torch.cat(found, 1), expected)
-
-
 @pytest.mark.parametrize("rule", ["same", "cross", "cross_upper", "all"])
 def test_too_few_images_or_views_is_a_clear_error(rule):
     with pytest.raises(ValueError, match="at least 2 images"):

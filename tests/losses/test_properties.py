@@ -307,19 +307,39 @@ def test_p9_held_weights_have_the_gradient_of_a_log_partition(z, t, rule):
 
 
 @properties
-@given(st.lists(st.floats(0.01, 4), min_size=2, max_size=8), temperatures)
+@given(st.lists(st.floats(0.05, 3.9), min_size=2, max_size=8), temperatures)
 def test_p9_attached_gradients_reverse_beyond_one_over_t_and_are_conserved(costs, t):
-    c = torch.tensor(costs, dtype=torch.float64, requires_grad=True)
+    """Of the loss of one query whose negatives, and then positives, lie on a circle at these costs."""
+    query = torch.tensor([[[1.0, 0.0]]], dtype=torch.float64)
+
+    def gradients(pairs_of, **settings):
+        c = torch.tensor(costs, dtype=torch.float64, requires_grad=True)
+        cosine = 1 - c / 2
+        keys = torch.stack([cosine, (1 - cosine.square()).sqrt()], -1)
+        return torch.autograd.grad(CACRLoss(**settings)(pairs_of(keys)), c)[0]
+
+    def negatives(keys):
+        return queued(query, query, keys, in_batch=False, key_views=(1,))
+
+    def positives(keys):
+        views = range(1, len(keys) + 1)
+        return queued(query, keys[:, None], query[0], in_batch=False, key_views=views)
+
+    c = torch.tensor(costs, dtype=torch.float64)
     w = (-t * c).softmax(-1)
-    expected = (w * c).sum()
-    (gradient,) = torch.autograd.grad(-expected, c)
-    close(gradient, (-w * (1 - t * (c - expected))).detach())
-    close(gradient.sum(), -1.0, atol=1e-9)
+    excess = c - (w * c).sum()
+    found = gradients(negatives, t_neg=t, attraction=0.0)
+    close(found, -w * (1 - t * excess), atol=1e-8)
+    close(found.sum(), -1.0, atol=1e-8)
+    clear = (t * excess - 1).abs() * w > 1e-6
+    assert ((found > 0) == (excess > 1 / t))[clear].all()
     w = (t * c).softmax(-1)
-    expected = (w * c).sum()
-    (gradient,) = torch.autograd.grad(expected, c)
-    close(gradient, (w * (1 + t * (c - expected))).detach())
-    close(gradient.sum(), 1.0, atol=1e-9)
+    excess = c - (w * c).sum()
+    found = gradients(positives, t_pos=t, repulsion=0.0)
+    close(found, w * (1 + t * excess), atol=1e-8)
+    close(found.sum(), 1.0, atol=1e-8)
+    clear = (t * excess + 1).abs() * w > 1e-6
+    assert ((found < 0) == (excess < -1 / t))[clear].all()
 
 
 @properties

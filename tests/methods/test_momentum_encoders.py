@@ -91,10 +91,12 @@ def test_the_queue_holds_unit_vectors_of_earlier_batches_only() -> None:
     method.after_step(1, 2)
     torch.testing.assert_close(method.queue[:5], last)
     assert torch.equal(method.queue[5:], before[5:])
-    for step in range(2, 4):  # a fourth batch of 5 would be cut by the end of the ring: it goes round
+    for step in range(2, 4):  # the third batch of 5 is cut by the end of the ring: it goes round
         method(views)
+        last = _keys(method.key_encoder.copies, views[0][2])
         method.after_step(step, 4)
     assert int(method.enqueued) == 15
+    torch.testing.assert_close(method.queue[[10, 11, 0, 1, 2]], last)
     torch.testing.assert_close(method.queue.norm(dim=1), torch.ones(12, dtype=torch.float64))
 
 

@@ -17,6 +17,7 @@ from PIL import Image
 from cacr.data import ArraySource
 from cacr.evaluation.machine import Machine
 from cacr.reporting import gallery as module
+from cacr.reporting import queries
 from cacr.reporting.gallery import build_gallery
 from cacr.reporting.model import load_model
 from cacr.reporting.queries import weight_figures
@@ -59,7 +60,7 @@ def test_the_copy_is_the_near_duplicate(gallery: dict[str, Any], coloured_run: P
     assert len(set(pairs)) == len(pairs)
 
 
-def test_lists_follow_their_definitions(gallery: dict[str, Any], coloured_run: Path) -> None:
+def test_lists_follow_their_definitions(gallery: dict[str, Any]) -> None:
     entry = gallery["maps"][0]
     near = _array(entry["neighbours"], "<u2").reshape(-1, entry["neighbours_each"])
     labels = _array(gallery["labels"], "<u2")
@@ -132,20 +133,39 @@ def test_two_runs_share_the_points(coloured_run: Path, trained: Path) -> None:
     assert gallery["count"] == 20 and len(gallery["maps"]) == len(gallery["digests"]) == 2
 
 
-def test_weights_of_queries_are_those_of_the_equations(coloured_run: Path) -> None:
+def test_weights_of_queries_are_those_of_the_equations(
+    coloured_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[torch.Tensor] = []
+    embed = queries._embed
+
+    def remember(*arguments: Any) -> torch.Tensor:
+        embedded.append(embed(*arguments))
+        return embedded[-1]
+
+    monkeypatch.setattr(queries, "_embed", remember)
     model = load_model(coloured_run)
     source = open_shown(model.settings, None).source
     sheet = Sheet(96, 10**6)
     figure = weight_figures(model, source, sheet, Machine())
-    assert figure["batch"] == 8 and figure["t_neg"] == model.t_neg == 4.0 and len(figure["queries"]) == 4
+    assert figure["batch"] == 8 and len(figure["queries"]) == 4
+    assert (figure["t_pos"], figure["t_neg"]) == (model.t_pos, model.t_neg) == (1.0, 4.0)
+    (z,) = (views.double().numpy() for views in embedded)
+    assert z.shape[:2] == (3, 8)
     for query in figure["queries"]:
         assert len(query["positives"]) == 2 and len(query["most"]) == 5 and len(query["least"]) == 2
-        assert sum(item["weight"] for item in query["positives"]) == pytest.approx(2, rel=1e-4)
         negatives = [*query["most"], *query["least"]]
-        assert sum(item["weight"] for item in negatives) == pytest.approx(7, rel=1e-4)
-        weights = [item["weight"] for item in negatives]
-        assert weights == sorted(weights, reverse=True)
-        assert query["image"] not in {item["image"] for item in negatives}
+        batch = sorted([query["image"], *(item["image"] for item in negatives)])
+        assert len(set(batch)) == 8
+        i = batch.index(query["image"])
+        kernel = [np.exp(np.sum((z[0, i] - z[v, i]) ** 2)) for v in (1, 2)]
+        found = [item["weight"] for item in query["positives"]]
+        assert found == pytest.approx(sorted((2 * k / sum(kernel) for k in kernel), reverse=True), rel=1e-4)
+        kernel = [np.exp(-4 * np.sum((z[0, i] - z[0, j]) ** 2)) for j in range(8)]
+        total = sum(kernel) - kernel[i]
+        expected = [7 * kernel[batch.index(item["image"])] / total for item in negatives]
+        assert [item["weight"] for item in negatives] == pytest.approx(expected, rel=1e-4)
+        assert expected == sorted(expected, reverse=True)
     assert len(sheet.cells) == 4 * (1 + 2 + 7)
 
 

@@ -25,6 +25,7 @@ def test_embeddings_are_those_of_the_checkpoint(framework: str, photos: Path, tm
     state = load_latest(run / "checkpoints", warn=print)
     model = load_model(run)
     assert state is not None and model.head is not None and model.note == ""
+    assert model.head.state_dict()
     for name, value in model.head.state_dict().items():
         assert torch.equal(value, state["method"][f"head.{name}"])
     features = encode(model.encoder, open_source(str(photos))).values

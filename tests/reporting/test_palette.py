@@ -56,7 +56,9 @@ def test_any_two_colours_differ(vision: str) -> None:
     assert found
     colours = re.findall(r"#[0-9a-f]{6}", found[1])
     assert len(colours) == 6
-    for ink in re.findall(r"--ink: (#[0-9a-f]{6})", _web("page.css")):
+    inks = re.findall(r"--ink: (#[0-9a-f]{6})", _web("page.css"))
+    assert len(inks) == 2  # of the light and of the dark theme
+    for ink in inks:
         seen = [_lab(np.asarray(VISION[vision]) @ _linear(colour)) for colour in [*colours, ink]]
         # A difference of 2.3 is just noticed; 10 is plain at a glance.
         assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 15

@@ -139,6 +139,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
+        assert process.poll() is None, "it ended before its first step"
         time.sleep(0.002)
     os.killpg(process.pid, number)
     output, _ = process.communicate()
