@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,14 +14,21 @@ from torch import nn
 from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
-from cacr.evaluation import evaluate_run, features
+from cacr.evaluation import evaluate_run, features, streamed
 from cacr.evaluation.features import FeatureLoader, encode, make_rows
 from cacr.evaluation.labelled import LabelledData
 from cacr.evaluation.linear_large import linear_hcl, linear_moco, linear_mocov3
+from cacr.evaluation.linear_paper import linear_paper
 from cacr.evaluation.machine import Machine, free_memory
-from cacr.evaluation.options import HclLinearSettings, MocoLinearSettings, MocoV3LinearSettings
+from cacr.evaluation.options import (
+    HclLinearSettings,
+    MocoLinearSettings,
+    MocoV3LinearSettings,
+    PaperLinearSettings,
+)
+from cacr.evaluation.registry import Score
 from cacr.evaluation.task import Task
-from cacr.views import PRESETS, Augmentation
+from cacr.views import PRESETS, Augmentation, probe_train
 from tests.evaluation.conftest import write_images
 
 
@@ -32,7 +40,38 @@ def task(run: Path) -> Task:
     pixels[torch.arange(60), labels] += 60
     train = ArraySource("train", pixels[:40], labels=labels[:40].numpy())
     test = ArraySource("test", pixels[40:], labels=labels[40:].numpy())
-    return Task(load_encoder(run), LabelledData(train, test, "by hand", 3), seed=3)
+    encoder = load_encoder(run).train()
+    for layer in encoder.modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            layer.momentum = None  # statistics of this data, so that features are of ordinary size
+    encoder(torch.stack([encoder.preprocess(image) for image in pixels]))
+    return Task(encoder.eval(), LabelledData(train, test, "by hand", 3), seed=3)
+
+
+Trained = list[tuple[float, torch.Tensor]]
+"""Test accuracy and weights of the classifier after each epoch."""
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
+    """What a protocol has trained: weights differ where a few test images are judged alike."""
+    seen: Trained = []
+    judge = streamed._judge
+
+    def remember(classifier: nn.Linear, *others: Any) -> float:
+        seen.append((judge(classifier, *others), classifier.weight.detach().clone()))
+        return seen[-1][0]
+
+    monkeypatch.setattr(streamed, "_judge", remember)
+    return seen
+
+
+def _assert_same(score: Score, trained: Trained, expected: Trained) -> None:
+    accuracies = [accuracy for accuracy, _ in expected]
+    assert score.details["epochs"] == accuracies and score.value == accuracies[-1]
+    assert score.details["best"] == max(accuracies)
+    for (_, found), (_, weights) in zip(trained, expected, strict=True):
+        torch.testing.assert_close(found, weights)
 
 
 def _literal(
@@ -42,8 +81,8 @@ def _literal(
     rates: list[float],
     optimizer: Callable[[nn.Module, float], torch.optim.Optimizer],
     small: bool,
-) -> list[float]:
-    """Test accuracy after each epoch of the protocol written out."""
+) -> Trained:
+    """The protocol written out."""
     torch.manual_seed(3)
     layer = nn.Linear(task.encoder.feature_dim, 3)
     if small:
@@ -60,7 +99,7 @@ def _literal(
             nn.functional.cross_entropy(layer(values.clone()), labels[index]).backward()
             made.step()
         right = layer(task.test.values.clone()).argmax(dim=1) == task.test.labels
-        curve.append(right.double().mean().item())
+        curve.append((right.double().mean().item(), layer.weight.detach().clone()))
     return curve
 
 
@@ -71,24 +110,38 @@ def _sgd(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
 CROP = Augmentation(16, scale=(0.08, 1.0), flip=PRESETS["digits"].views[0].flip)
 
 
-def test_moco_drops_its_rate_twice(task: Task) -> None:
+def test_moco_drops_its_rate_twice(task: Task, trained: Trained) -> None:
     score = linear_moco(task, MocoLinearSettings(lr=50.0, epochs=5, batch_size=16))
     expected = _literal(task, CROP, 16, [50.0, 50.0, 50.0, 5.0, 0.5], _sgd, small=True)
-    assert score.details["epochs"] == expected and score.value == expected[-1]
-    assert score.details["best"] == max(expected) and len(set(expected)) > 1
+    _assert_same(score, trained, expected)
+
+
+def test_the_paper_drops_its_rate_twice_and_takes_adam(task: Task, trained: Trained) -> None:
+    """Adam with betas 0.5 and 0.999; the rate falls to a fifth after 60 and 80 of 100 epochs."""
+    score = linear_paper(task, PaperLinearSettings(lr=0.05, epochs=5, batch_size=16))
+    info = task.encoder.info
+    (view,) = probe_train(16, info.mean, info.std, flip=PRESETS["digits"].views[0].flip).views
+
+    def adam(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
+        return torch.optim.Adam(layer.parameters(), lr=lr, betas=(0.5, 0.999))
+
+    expected = _literal(task, view, 16, [0.05, 0.05, 0.05, 0.01, 0.002], adam, small=False)
+    _assert_same(score, trained, expected)
 
 
 @pytest.mark.parametrize(("encoder", "base"), [("small_alexnet", 0.1), ("vit_tiny_patch16_224", 3.0)])
-def test_moco_v3_scales_its_rate_and_lets_it_fall_by_a_cosine(task: Task, encoder: str, base: float) -> None:
+def test_moco_v3_scales_its_rate_and_lets_it_fall_by_a_cosine(
+    task: Task, trained: Trained, encoder: str, base: float
+) -> None:
     info = task.encoder.info
     task.encoder.info = replace(info, encoder=encoder)
     score = linear_mocov3(task, MocoV3LinearSettings(epochs=4, batch_size=20))
     task.encoder.info = info
     rates = [base * 20 / 256 * (1 + math.cos(math.pi * epoch / 4)) / 2 for epoch in range(4)]
-    assert score.details["epochs"] == _literal(task, CROP, 20, rates, _sgd, small=True)
+    _assert_same(score, trained, _literal(task, CROP, 20, rates, _sgd, small=True))
 
 
-def test_hcl_learns_on_the_views_of_pretraining(task: Task) -> None:
+def test_hcl_learns_on_the_views_of_pretraining(task: Task, trained: Trained) -> None:
     before = {name: value.clone() for name, value in task.encoder.state_dict().items()}
     score = linear_hcl(task, HclLinearSettings(lr=0.05, epochs=3, batch_size=20))
     view = PRESETS["digits"].resized(16).views[0]
@@ -96,9 +149,10 @@ def test_hcl_learns_on_the_views_of_pretraining(task: Task) -> None:
     def adam(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
         return torch.optim.Adam(layer.parameters(), lr=lr, weight_decay=1e-6)
 
-    assert score.details["epochs"] == _literal(task, view, 20, [0.05] * 3, adam, small=False)
-    drifted = linear_hcl(task, HclLinearSettings(lr=0.05, epochs=3, batch_size=20, compat=True))
-    assert drifted.value != score.value  # features of other statistics
+    _assert_same(score, trained, _literal(task, view, 20, [0.05] * 3, adam, small=False))
+    last = trained[-1][1]
+    linear_hcl(task, HclLinearSettings(lr=0.05, epochs=3, batch_size=20, compat=True))
+    assert not torch.allclose(trained[-1][1], last, rtol=0.01)  # features of other statistics
     torch.testing.assert_close(task.encoder.state_dict(), before)
     unnamed = Task(task.encoder, task.data)
     info = task.encoder.info
@@ -132,17 +186,17 @@ def test_features_that_do_not_fit_lie_in_a_file_and_give_the_same_scores(
     held = evaluate_run(run, values)
     assert made and not any(made)
     made.clear()
-    streamed = evaluate_run(run, {**values, "memory_gb": 0})
+    in_file = evaluate_run(run, {**values, "memory_gb": 0})
     assert made and all(made)
-    assert [result.score for result in streamed] == pytest.approx([result.score for result in held])
+    assert [result.score for result in in_file] == pytest.approx([result.score for result in held])
     shutil.rmtree(run / "evaluation")
 
 
 def test_a_file_of_features_holds_what_memory_would(task: Task) -> None:
     held = encode(task.encoder, task.data.train, Machine(7))
-    streamed = encode(task.encoder, task.data.train, Machine(7, memory=100))
-    assert streamed.streamed and not held.streamed
-    assert torch.equal(streamed.values, held.values) and torch.equal(streamed.index, held.index)
+    in_file = encode(task.encoder, task.data.train, Machine(7, memory=100))
+    assert in_file.streamed and not held.streamed
+    assert torch.equal(in_file.values, held.values) and torch.equal(in_file.index, held.index)
     assert free_memory() > 2**20
     with pytest.raises(UserError, match="more than is free in memory"):
         make_rows(10**12, 1000, streamed=True)
