@@ -10,7 +10,8 @@ import torch
 from pydantic import TypeAdapter
 from safetensors.torch import save_file
 
-from cacr.data import ArraySource, open_source
+from cacr.data import ArraySource, imbalanced, open_source
+from cacr.diagnostics.measures import online_knn
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.encoders.initial_weights import load_weights
 from cacr.errors import UserError
@@ -132,9 +133,17 @@ def test_labels_without_a_class_are_refused() -> None:
     images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
     with pytest.raises(UserError, match="labels from 0 to 5, and names of 2 classes"):
         ArraySource("x", images, labels=[0, 5], class_names=["a", "b"])
-    for wrong in ([0, 10**9], [-1, 0]):
-        with pytest.raises(UserError, match="number the classes from 0 on"):
-            ArraySource("x", images, labels=wrong)
+    with pytest.raises(UserError, match="number the classes from 0 on"):
+        ArraySource("x", images, labels=[-1, 0])
+
+
+def test_numbers_of_classes_may_be_enormous() -> None:
+    """Neither counting, nor an imbalance, nor the online kNN takes memory for the numbers between them."""
+    labels = np.repeat([3, 10**15], 10)
+    source = ArraySource("x", torch.zeros(20, 3, 4, 4, dtype=torch.uint8), labels=labels)
+    assert source.class_counts() == {"3": 10, "1000000000000000": 10}
+    assert imbalanced(source, "linear", 0)[0].class_counts() == {"3": 5, "1000000000000000": 10}
+    assert online_knn(torch.from_numpy(labels == 3)[:, None].float() - 0.5, torch.from_numpy(labels)) == 1.0
 
 
 def test_tensors_are_compared_before_they_are_loaded() -> None:

@@ -72,9 +72,10 @@ def imbalanced(source: AnySource, rule: str, seed: int = 2021) -> tuple[AnySourc
     Raises:
         UserError: the source has no labels, or the rule is unknown.
     """
-    if source.labels is None:
+    labels = source.named().labels  # in the order of their numbers, which may have gaps
+    if labels is None:
         raise UserError(f"imbalance needs class labels, and {source.name} has none")
-    indices = make_imbalanced(source.labels, rule, seed)
+    indices = make_imbalanced(labels, rule, seed)
     kept = source.subset(indices)
     counts = kept.class_counts() or {}
     empty = [name for name, count in counts.items() if not count]

@@ -15,8 +15,8 @@ from cacr.errors import UserError
 Indices = NDArray[np.int64]
 Captions = tuple[str, ...]
 
-MOST_CLASSES = 100_000
-"""Classes that labels may number; four times as many as any set has. Counts and scores take memory for each."""
+MOST_NUMBERS = 100_000
+"""Numbers of classes that are counted one by one; four times as many as any set has classes."""
 
 
 class Sample(NamedTuple):
@@ -126,9 +126,14 @@ class Source(ABC):
         return other
 
     def class_counts(self) -> dict[str, int] | None:
-        """Images in each class by its name, empty classes included; None without labels."""
+        """Images in each class by its name, empty classes included; None without labels.
+
+        Numbers without names that leave enormous gaps count as the classes that occur.
+        """
         if self.labels is None:
             return None
+        if self.class_names is None and self.labels.max(initial=0) >= MOST_NUMBERS:
+            return self.named().class_counts()
         known = 0 if self.class_names is None else len(self.class_names)
         counts = np.bincount(self.labels, minlength=known)
         names = self.class_names or tuple(str(label) for label in range(len(counts)))
@@ -156,10 +161,8 @@ def _check_labels(name: str, labels: Indices, class_names: tuple[str, ...] | Non
             f"{name} has labels from {least} to {most}, and names of {len(class_names)} classes: a label is the "
             "number of its class, from 0 on"
         )
-    if least < 0 or most >= MOST_CLASSES:
-        raise UserError(
-            f"{name} has labels from {least} to {most}: number the classes from 0 on, up to {MOST_CLASSES - 1:,}"
-        )
+    if least < 0:
+        raise UserError(f"{name} has labels from {least} to {most}: number the classes from 0 on")
 
 
 class ArraySource(Source):
