@@ -39,6 +39,7 @@ def test_different_measurements_never_share_a_file(tmp_path: Path) -> None:
         replace(RESULT, subject="pixels"),
         replace(RESULT, labels_per_class=10),
         replace(RESULT, protocol="linear"),
+        replace(RESULT, metric="mean-per-class"),
     ]
     names = [write_result(tmp_path, result).name for result in different]
     assert all(name.startswith(("knn-lab-", "linear-lab-")) for name in names)

@@ -157,7 +157,7 @@ def _run(*arguments: str) -> Result:
     ("at_step", "told"),
     [
         (3, "no checkpoint had been written yet, all steps are lost; start from the beginning with: "),
-        (7, "the checkpoint of step 4 is kept, later steps are lost; continue with: "),
+        (7, "the checkpoint of step 4 is kept, any later steps are lost; continue with: "),
     ],
 )
 def test_a_second_control_c_says_what_is_lost_and_the_command_that_goes_on(

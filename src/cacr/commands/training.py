@@ -115,9 +115,7 @@ def _interruptible(out: Path, again: str) -> Iterator[None]:
     except KeyboardInterrupt:
         run = RunFolder(out)
         if kept := list_checkpoints(run.checkpoints):
-            lost = (
-                f"the checkpoint of step {kept[-1][0]} is kept, later steps are lost; continue with: {again}"
-            )
+            lost = f"the checkpoint of step {kept[-1][0]} is kept, any later steps are lost; continue with: {again}"
         elif run.config.exists():
             lost = f"no checkpoint had been written yet, all steps are lost; start from the beginning with: {again}"
         else:
