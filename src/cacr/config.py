@@ -214,7 +214,9 @@ class EvaluateSettings(Settings):
     protocols: tuple[str, ...] = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
     options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
     metric: str = Field(
-        "auto", description="of fewshot, transfer and finetune: accuracy, ...; auto: as the data set has it"
+        "auto",
+        description="what protocols report, but for retrieval and cluster: accuracy, mean-per-class, ...; "
+        "auto: as the data set has it",
     )
     max_unreadable: float = Field(
         0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
