@@ -59,8 +59,8 @@ def loopback() -> int:
 
 def exchange_worker(folder: str, rank: int, world: int, exchange: str, images: int, objective: str) -> None:
     """One of several processes; the first prints what a step of the loss costs each of them."""
+    from cacr.frameworks import exchanged
     from cacr.losses import OBJECTIVES, in_batch
-    from cacr.methods import exchanged
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
@@ -108,8 +108,8 @@ def chunk_worker(chunk: int | None) -> None:
     from torch import nn
 
     from cacr.encoders import Encoder, EncoderInfo
+    from cacr.frameworks import InBatch
     from cacr.losses import CACRLoss
-    from cacr.methods import InBatch
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -37,8 +37,8 @@ BOUNDED = FIGURES[:3]
 def main() -> int:
     options = run_options(__doc__, out="runs/verdicts", epochs=4).parse_args()
 
+    from cacr.frameworks import FRAMEWORKS
     from cacr.losses import OBJECTIVES
-    from cacr.methods import FRAMEWORKS
 
     runs: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         f"{framework}-{objective}": ({"framework": framework, "objective": objective}, ("healthy",))

@@ -21,7 +21,7 @@ FOUNDATION = {
 GROUPS = [
     {"losses"},
     {"data", "views", "encoders"},
-    {"methods"},
+    {"frameworks"},
     {"training"},
     {"diagnostics", "evaluation"},
     {"exporting", "reporting"},

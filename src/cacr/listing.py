@@ -10,8 +10,8 @@ from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
 from cacr.evaluation import BASELINES, PROTOCOLS, transfer_sets
 from cacr.exporting import FORMATS
+from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS
 from cacr.registry import Registry
 from cacr.reporting.figures import FIGURES
 from cacr.training import RECIPES

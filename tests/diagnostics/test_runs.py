@@ -13,8 +13,8 @@ from cacr.diagnostics.observer import observe
 from cacr.diagnostics.verdict import NO_NEARER
 from cacr.diagnostics.verdict_file import read_history
 from cacr.errors import UserError
+from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS
 from cacr.training import RunFolder, pretrain
 
 SETTINGS = {

@@ -8,8 +8,8 @@ import torch
 
 from cacr.data import open_source
 from cacr.evaluation import encode
+from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS
 from cacr.reporting.model import load_model
 from cacr.training.checkpoints import load_latest
 from cacr.training.pretrain import pretrain

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cacr import evaluate
-from cacr.methods import FRAMEWORKS
+from cacr.frameworks import FRAMEWORKS
 from cacr.training import pretrain
 
 SHORT = {"data": "digits", "width": 0.1, "views": 2, "batch_size": 64, "max_steps": 100}

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from cacr.api import pretrain_with
 from cacr.cli import app
 from cacr.errors import SettingsError, UserError
-from cacr.methods import FRAMEWORKS
+from cacr.frameworks import FRAMEWORKS
 from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from cacr.training.job import Position, Training

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cacr.data import ArraySource, Loader, Source
 from cacr.data.order import share
-from cacr.methods import gather
+from cacr.frameworks import gather
 from cacr.randomness import generator
 from cacr.training.job import Training
 from cacr.training.resolve import MEASURED_VIEWS

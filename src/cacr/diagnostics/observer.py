@@ -29,8 +29,8 @@ from cacr.diagnostics.snapshots import (
 from cacr.diagnostics.verdict import STOPPING, Verdict, diverging, judge
 from cacr.diagnostics.verdict_file import in_words, read_history, write_verdict
 from cacr.files import write_atomically
+from cacr.frameworks import Framework
 from cacr.losses.pairs import queued, unit
-from cacr.methods import Framework
 from cacr.training.job import Training
 from cacr.training.observer import Seen
 

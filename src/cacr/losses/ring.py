@@ -60,7 +60,7 @@ class Ring:
         return sum(self.sizes)
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum over all processes, elementwise; gradients as :mod:`cacr.methods.gather` has them."""
+        """The sum over all processes, elementwise; gradients as :mod:`cacr.frameworks.gather` has them."""
         found: Tensor = _Sum.apply(x, self.world)
         return found
 

@@ -12,8 +12,8 @@ from cacr.config import PretrainSettings, make_what_fits, reason
 from cacr.data.imbalance import class_fractions
 from cacr.encoders import HEADS, require_encoder
 from cacr.errors import MissingExtraError, SettingsError, UserError
+from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS
 from cacr.registry import nearest
 from cacr.views import PRESETS, Augmentation
 

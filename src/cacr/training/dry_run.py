@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cacr.config import PretrainSettings
 from cacr.data.order import count_batches
-from cacr.methods import Framework, Queue
+from cacr.frameworks import Framework, Queue
 from cacr.training.check import check_settings
 from cacr.training.launch import accelerator, processes
 from cacr.training.optimizers import RATE_BATCH, USUAL

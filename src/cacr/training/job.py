@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 import cacr
 from cacr.config import FORMAT, PretrainSettings
 from cacr.data import Loader
-from cacr.methods import Framework
+from cacr.frameworks import Framework
 from cacr.training.checkpoints import State
 from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import Schedule

@@ -9,7 +9,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from cacr.methods import Framework
+from cacr.frameworks import Framework
 
 PROBE_SECONDS = 0.5
 """The probe grows until a step of it takes this long."""

@@ -27,8 +27,8 @@ from cacr.encoders import (
 from cacr.encoders.heads import usual_hidden
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format, write_atomically
+from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS, Framework, describe_chunks
 from cacr.reading.files import kind_of, user_path
 from cacr.shell import resume_command, shell_words
 from cacr.terminal import CleanConsole

@@ -16,8 +16,8 @@ from cacr.data import ArraySource, Source
 from cacr.data.order import count_batches
 from cacr.encoders import is_transformer, patch_problem
 from cacr.errors import SettingsError, UnreadableImageError
+from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS, Facts
 from cacr.training.optimizers import RATE_BATCH, USUAL
 from cacr.training.precision import has_fast_bf16
 from cacr.views import PRESETS, Preset, preset_for

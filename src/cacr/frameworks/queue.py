@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
+from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, Negatives, encode_views
+from cacr.frameworks.gather import exchanged, gather, world_size
+from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
+from cacr.frameworks.trial import why_not
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss, queued
 from cacr.losses.pairs import unit
-from cacr.methods.framework import FRAMEWORKS, Facts, Framework, Negatives, encode_views
-from cacr.methods.gather import exchanged, gather, world_size
-from cacr.methods.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
-from cacr.methods.trial import why_not
 
 InBatchNegatives = Literal["gathered", "local", "off"]
 

@@ -10,9 +10,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cacr.encoders import shares_statistics
+from cacr.frameworks.framework import encode_views
+from cacr.frameworks.gather import gather, world_size
 from cacr.losses import Ring
-from cacr.methods.framework import encode_views
-from cacr.methods.gather import gather, world_size
 
 EmaSchedule = Literal["constant", "cosine"]
 

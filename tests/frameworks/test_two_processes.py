@@ -12,8 +12,8 @@ from torch import Tensor
 
 from cacr.data.order import share
 from cacr.encoders import share_statistics
-from cacr.methods import Queue
-from tests.methods.making import make_framework, make_views
+from cacr.frameworks import Queue
+from tests.frameworks.making import make_framework, make_views
 
 IMAGES = (8, 7)
 """Images of the global batch of each step: shared evenly, and unevenly."""

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder, EncoderInfo
+from cacr.frameworks import FRAMEWORKS, Framework
 from cacr.losses import OBJECTIVES
-from cacr.methods import FRAMEWORKS, Framework
 
 SIZE, LOCAL, FEATURES, DIM = 4, 2, 6, 5
 

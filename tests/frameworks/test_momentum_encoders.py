@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from cacr.frameworks import Momentum, Queue
+from cacr.frameworks.key_encoder import ema_at, usual_ema
 from cacr.losses import OBJECTIVES
-from cacr.methods import Momentum, Queue
-from cacr.methods.key_encoder import ema_at, usual_ema
-from tests.methods.making import DIM, make_framework, make_views
+from tests.frameworks.making import DIM, make_framework, make_views
 
 STEPS, LR = 5, 0.5
 

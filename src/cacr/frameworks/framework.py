@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder, normalise_per_view
+from cacr.frameworks.chunks import encode_twice, in_chunks
+from cacr.frameworks.gather import Exchange
 from cacr.losses import Objective
-from cacr.methods.chunks import encode_twice, in_chunks
-from cacr.methods.gather import Exchange
 from cacr.registry import Registry
 
 
@@ -52,8 +52,8 @@ class Framework(nn.Module, ABC):
         usual_dim: dimension of the embeddings where nothing else is asked for.
         usual_optimizer: of an encoder that is no transformer, where nothing else is asked for.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
-        exchange: how processes share embeddings for the loss, see :func:`cacr.methods.gather.exchanged`.
-        encode_chunk: images encoded at a time, see :mod:`cacr.methods.chunks`; None: all of a process's.
+        exchange: how processes share embeddings for the loss, see :func:`cacr.frameworks.gather.exchanged`.
+        encode_chunk: images encoded at a time, see :mod:`cacr.frameworks.chunks`; None: all of a process's.
         objective_defaults: options of the objective whose default is another one in this framework.
         meaningless_options: options of the objective that mean nothing in this framework.
     """

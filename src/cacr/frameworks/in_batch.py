@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
+from cacr.frameworks.framework import FRAMEWORKS, Framework, Negatives, batch_negatives, encode_views
+from cacr.frameworks.gather import exchanged
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss, in_batch
-from cacr.methods.framework import FRAMEWORKS, Framework, Negatives, batch_negatives, encode_views
-from cacr.methods.gather import exchanged
 
 
 @FRAMEWORKS.register("in_batch")

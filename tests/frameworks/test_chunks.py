@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder, EncoderInfo
+from cacr.frameworks import Framework, InBatch, describe_chunks, encode_twice, in_chunks
 from cacr.losses import CACRLoss
-from cacr.methods import Framework, InBatch, describe_chunks, encode_twice, in_chunks
-from tests.methods.making import make_framework, make_views
+from tests.frameworks.making import make_framework, make_views
 
 VIEWS, IMAGES, SIZE, DIM = 3, 11, 4, 5
 CHUNK = 4

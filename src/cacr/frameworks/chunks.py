@@ -9,8 +9,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from cacr.encoders import held_statistics
+from cacr.frameworks.gather import world_size
 from cacr.losses import Ring
-from cacr.methods.gather import world_size
 
 Views = Sequence[Tensor]
 """One tensor (views, images, 3, size, size) for each size of crop."""

@@ -19,9 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cacr.data.order import share
 from cacr.encoders import normalise_per_view, share_statistics
+from cacr.frameworks import FRAMEWORKS, exchanged, gather
 from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
-from cacr.methods import FRAMEWORKS, exchanged, gather
-from tests.methods.making import make_framework, make_views
+from tests.frameworks.making import make_framework, make_views
 
 VIEWS, INPUT, DIM = 3, 4, 5
 UNEVEN, EVEN, FEWEST = 7, 8, 5

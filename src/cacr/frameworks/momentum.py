@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
-from cacr.losses import Objective, momentum
-from cacr.methods.framework import (
+from cacr.frameworks.framework import (
     FRAMEWORKS,
     Facts,
     Framework,
@@ -15,9 +14,10 @@ from cacr.methods.framework import (
     batch_negatives,
     encode_views,
 )
-from cacr.methods.gather import exchanged
-from cacr.methods.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
-from cacr.methods.trial import why_not
+from cacr.frameworks.gather import exchanged
+from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
+from cacr.frameworks.trial import why_not
+from cacr.losses import Objective, momentum
 
 EMA_TRANSFORMER, EMA_CONVOLUTIONS = 0.99, 0.996
 
