@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cacr.losses import CACRLoss, in_batch, queued
+from cacr.losses.engine.pairs import unit
 from cacr.losses.measures import (
     alignment,
     conditional_entropy,
@@ -17,7 +18,6 @@ from cacr.losses.measures import (
     reversed_positives,
     uniformity,
 )
-from cacr.losses.pairs import unit
 from tests.losses.making import embeddings
 from tests.oracle import cacr as oracle
 from tests.oracle import others
@@ -90,6 +90,6 @@ def test_measures_carry_no_gradient():
 def test_measures_are_the_same_block_by_block(monkeypatch):
     z = unit(embeddings(2, 40, 4))
     whole = conditional_entropy(z), reversed_negatives(z), uniformity(z)
-    monkeypatch.setattr("cacr.losses.chunked._BLOCK_CPU", (7, 9))
-    monkeypatch.setattr("cacr.losses.reductions._DENSE_LIMIT_CPU", 0)
+    monkeypatch.setattr("cacr.losses.engine.chunked._BLOCK_CPU", (7, 9))
+    monkeypatch.setattr("cacr.losses.engine.reductions._DENSE_LIMIT_CPU", 0)
     torch.testing.assert_close((conditional_entropy(z), reversed_negatives(z), uniformity(z)), whole)

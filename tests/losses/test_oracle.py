@@ -42,7 +42,7 @@ def check(loss, reference, z, call=None, tolerance=1e-10):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks smaller than the batches, so that every chunked result is put together from several."""
-    monkeypatch.setattr("cacr.losses.chunked._BLOCK_CPU", (3, 4))
+    monkeypatch.setattr("cacr.losses.engine.chunked._BLOCK_CPU", (3, 4))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

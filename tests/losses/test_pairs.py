@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cacr.losses import CACRLoss, InfoNCELoss, image_text, in_batch, labelled, momentum, queued
-from cacr.losses.pairs import positives_only, unit
+from cacr.losses.engine.pairs import positives_only, unit
 from tests.losses.making import embeddings
 
 

@@ -22,6 +22,8 @@ from cacr.losses import (
     momentum,
     queued,
 )
+from cacr.losses.engine.pairs import unit
+from cacr.losses.engine.reductions import lse
 from cacr.losses.measures import (
     conditional_entropy,
     maximum_entropy,
@@ -31,8 +33,6 @@ from cacr.losses.measures import (
     reversed_negatives,
     reversed_positives,
 )
-from cacr.losses.pairs import unit
-from cacr.losses.reductions import lse
 from tests.losses.making import value_and_gradient
 from tests.oracle import cacr as oracle
 from tests.oracle import others

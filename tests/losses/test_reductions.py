@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from cacr.losses.masks import Mask
-from cacr.losses.pairs import unit
-from cacr.losses.reductions import Keys, log_mean_exp, lse, mean, reduce
+from cacr.losses.engine.masks import Mask
+from cacr.losses.engine.pairs import unit
+from cacr.losses.engine.reductions import Keys, log_mean_exp, lse, mean, reduce
 from tests.losses.making import embeddings, value_and_gradient
 
 SCALES = [4.0, -2.0, 0.0, 50.0]
@@ -14,7 +14,7 @@ SCALES = [4.0, -2.0, 0.0, 50.0]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("cacr.losses.chunked._BLOCK_CPU", (3, 4))
+    monkeypatch.setattr("cacr.losses.engine.chunked._BLOCK_CPU", (3, 4))
 
 
 def numpy_reduction(queries, keys, scale, hidden=None):
@@ -240,6 +240,6 @@ def test_the_backend_is_chosen_by_size():
 
 
 def test_nothing_of_the_size_of_queries_times_keys_is_kept(monkeypatch):
-    monkeypatch.setattr("cacr.losses.chunked._BLOCK_CPU", (512, 1024))
+    monkeypatch.setattr("cacr.losses.engine.chunked._BLOCK_CPU", (512, 1024))
     q, k = torch.randn(1024, 4, requires_grad=True), torch.randn(4096, 4, requires_grad=True)
     assert largest_kept(lambda: mean(q, k, 2.0)) == 4096 * 4

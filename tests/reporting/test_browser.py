@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from cacr.evaluation import encode
-from cacr.losses.pairs import unit
+from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown

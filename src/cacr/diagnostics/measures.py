@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from cacr.losses.engine.pairs import unit
 from cacr.losses.measures import (
     alignment,
     conditional_entropy,
@@ -12,7 +13,6 @@ from cacr.losses.measures import (
     reversed_positives,
     uniformity,
 )
-from cacr.losses.pairs import unit
 
 MINIBATCH = 128
 """M: entropies are those of mini-batches of so many images, so that runs on different data compare."""

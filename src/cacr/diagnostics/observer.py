@@ -30,7 +30,7 @@ from cacr.diagnostics.verdict import STOPPING, Verdict, diverging, judge
 from cacr.diagnostics.verdict_file import in_words, read_history, write_verdict
 from cacr.files import write_atomically
 from cacr.frameworks import Framework
-from cacr.losses.pairs import queued, unit
+from cacr.losses.engine.pairs import queued, unit
 from cacr.training.job import Training
 from cacr.training.observer import Seen
 

@@ -168,7 +168,7 @@ def encode_views(views: Sequence[Tensor], *modules: nn.Module, batch_norm: str) 
 
 
 def batch_negatives(kind: str, images: int, views: int) -> Negatives:
-    """Negatives from a batch of ``images``: those that ``cacr.losses.pairs`` calls ``kind``."""
+    """Negatives from a batch of ``images``: those that ``cacr.losses.engine.pairs`` calls ``kind``."""
     others = images - 1
     match kind:
         case "all":

@@ -8,7 +8,7 @@ processes to undo the average. The result equals a single process with the whole
 Two ways to get there, equal in value and gradient:
 
 - ``gather``: every process receives all embeddings and computes every query;
-- ``ring``: every process computes its own queries while the keys pass by (:mod:`cacr.losses.ring`); sums over
+- ``ring``: every process computes its own queries while the keys pass by (:mod:`cacr.losses.engine.ring`); sums over
   queries are then sums over processes, whose backward pass multiplies by their number as that of gathering
   does, and the gradients of keys come home as the sum of what all processes found.
 """
@@ -60,7 +60,7 @@ def gather(z: Tensor) -> Tensor:
 
 
 def exchanged(exchange: Exchange, *embeddings: Tensor) -> tuple[tuple[Tensor, ...], Ring | None]:
-    """What the builders of :mod:`cacr.losses.pairs` need for the loss of the global batch.
+    """What the builders of :mod:`cacr.losses.engine.pairs` need for the loss of the global batch.
 
     Args:
         exchange: ``gather`` or ``ring``.

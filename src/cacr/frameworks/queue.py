@@ -12,7 +12,7 @@ from cacr.frameworks.gather import exchanged, gather, world_size
 from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
 from cacr.frameworks.trial import why_not
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss, queued
-from cacr.losses.pairs import unit
+from cacr.losses.engine.pairs import unit
 
 InBatchNegatives = Literal["gathered", "local", "off"]
 

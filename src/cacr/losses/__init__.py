@@ -6,12 +6,12 @@ from cacr.losses.cacr import CACRLoss
 from cacr.losses.clip import CLIPLoss
 from cacr.losses.cmc import CMCLoss
 from cacr.losses.cosine import BYOLLoss, SimSiamLoss
+from cacr.losses.engine.pairs import Pairs, image_text, in_batch, labelled, momentum, queued
+from cacr.losses.engine.ring import Ring
 from cacr.losses.hard_negative import HardNegativeLoss
 from cacr.losses.info_nce import InfoNCELoss
 from cacr.losses.objective import OBJECTIVES, NotFiniteError, Objective
-from cacr.losses.pairs import Pairs, image_text, in_batch, labelled, momentum, queued
 from cacr.losses.released import ReleasedMoCoV3Loss, released_moco_v2, released_small_scale
-from cacr.losses.ring import Ring
 from cacr.losses.swav import SwAVLoss
 from cacr.losses.triplet import TripletLoss
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from cacr.losses.checks import check_not_negative, check_positive
+from cacr.losses.engine.checks import check_not_negative, check_positive
+from cacr.losses.engine.pairs import Pairs
+from cacr.losses.engine.reductions import Backend, lse
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Pairs
-from cacr.losses.reductions import Backend, lse
 
 
 def alignment_of(pairs: Pairs, alpha: float = 2.0) -> Tensor:

@@ -5,10 +5,10 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from cacr.losses.checks import check_positive
-from cacr.losses.full_precision import full_precision
+from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.full_precision import full_precision
+from cacr.losses.engine.pairs import Pairs
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Pairs
 
 
 @OBJECTIVES.register("barlow_twins")

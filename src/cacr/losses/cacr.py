@@ -5,11 +5,11 @@ from typing import Literal
 from torch import Tensor
 from torch.nn.functional import relu
 
-from cacr.losses.checks import check_choice, check_not_negative, check_positive, check_share
-from cacr.losses.debiasing import debiased
+from cacr.losses.engine.checks import check_choice, check_not_negative, check_positive, check_share
+from cacr.losses.engine.debiasing import debiased
+from cacr.losses.engine.pairs import Negatives, Pairs
+from cacr.losses.engine.reductions import log_mean_exp, lse_of, mean, mean_of
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import log_mean_exp, lse_of, mean, mean_of
 
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["softmax", "uniform", "flipped"]
@@ -30,7 +30,7 @@ class CACRLoss(Objective):
     Args:
         t_pos: t+, how much more the far positives are pulled. Of no effect with one positive.
         t_neg: t-, how much more the near negatives are pushed; a temperature of 1 / (2 t-) on cosines.
-        negatives: In-batch negatives, see :func:`cacr.losses.pairs.in_batch`.
+        negatives: In-batch negatives, see :func:`cacr.losses.engine.pairs.in_batch`.
         cost: ``euclidean``: c = d. ``inner``: c = -a.b. ``rbf``: the Euclidean L_CA, and
             L_CR = ln mean_i sum_j pi-_ij exp(-rbf_t d_ij). The weights come from d in every case.
         pos_weights: pi+ as above (``softmax``), 1/K (``uniform``), or with -t+ in place of t+ (``flipped``).

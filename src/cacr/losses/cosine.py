@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from cacr.losses.engine.pairs import Pairs, positives_only
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Pairs, positives_only
 
 
 @OBJECTIVES.register("byol")

@@ -2,11 +2,11 @@
 
 from torch import Tensor, logaddexp
 
-from cacr.losses.checks import check_not_negative, check_positive, check_share
-from cacr.losses.debiasing import debiased
+from cacr.losses.engine.checks import check_not_negative, check_positive, check_share
+from cacr.losses.engine.debiasing import debiased
+from cacr.losses.engine.pairs import Negatives, Pairs
+from cacr.losses.engine.reductions import log_mean_exp
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import log_mean_exp
 
 
 @OBJECTIVES.register("hard_negative")

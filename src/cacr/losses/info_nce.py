@@ -5,11 +5,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.checks import check_choice, check_positive
-from cacr.losses.false_negatives import cosines_at, find_false_negatives, without
+from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.false_negatives import cosines_at, find_false_negatives, without
+from cacr.losses.engine.pairs import Negatives, Pairs
+from cacr.losses.engine.reductions import Backend, lse
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import Backend, lse
 
 FalseNegatives = Literal["keep", "eliminate", "attract"]
 
@@ -32,7 +32,7 @@ class InfoNCELoss(Objective):
     Args:
         temperature: tau.
         negatives: ``all`` is SimCLR's (2M-2 at two views), ``cross`` gives M-1; see
-            :func:`cacr.losses.pairs.in_batch`.
+            :func:`cacr.losses.engine.pairs.in_batch`.
         false_negatives: What to do with false negatives (FNC), the ``fnc_top`` keys most similar to any view
             of the image whose cosine is above ``fnc_threshold``. ``keep``: nothing. ``eliminate``: they are
             no negatives. ``attract``: they join the positive in the numerator, averaged, and stay in the

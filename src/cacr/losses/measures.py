@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from cacr.losses.align_uniform import alignment_of, uniformity_of
-from cacr.losses.neighbours import count_below
-from cacr.losses.pairs import Negatives, Pairs, in_batch, positives_only
-from cacr.losses.reductions import aligned, lse, lse_of, mean, mean_of, reduce, similarities
+from cacr.losses.engine.neighbours import count_below
+from cacr.losses.engine.pairs import Negatives, Pairs, in_batch, positives_only
+from cacr.losses.engine.reductions import aligned, lse, lse_of, mean, mean_of, reduce, similarities
 
 
 @torch.no_grad()
@@ -18,7 +18,7 @@ def conditional_entropy(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negati
     Args:
         z: (views, images, dim), or pairs.
         t_neg: t- of pi-.
-        negatives: In-batch negatives, see :func:`cacr.losses.pairs.in_batch`.
+        negatives: In-batch negatives, see :func:`cacr.losses.engine.pairs.in_batch`.
     """
     pairs = _pairs(z, negatives)
     scale = 2 * t_neg

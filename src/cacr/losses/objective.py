@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from cacr.errors import UserError
-from cacr.losses.pairs import Negatives, Pairs, in_batch, labelled
-from cacr.losses.reductions import Backend
+from cacr.losses.engine.pairs import Negatives, Pairs, in_batch, labelled
+from cacr.losses.engine.reductions import Backend
 from cacr.registry import Registry
 
 OBJECTIVES: Registry[type["Objective"]] = Registry("objective")
@@ -25,7 +25,7 @@ class Objective(nn.Module, ABC):
     - ``loss(z)`` with z of shape (views, images, dim);
     - ``loss(z0, z1)`` with two views, each (images, dim);
     - ``loss(embeddings, labels)`` with (rows, dim) and integer (rows,): one label's rows are positives;
-    - ``loss(pairs)`` with what a builder of :mod:`cacr.losses.pairs` made of momentum keys, a queue or texts.
+    - ``loss(pairs)`` with what a builder of :mod:`cacr.losses.engine.pairs` made of momentum keys, a queue or texts.
 
     Attributes:
         negatives: Which in-batch negatives a call with embeddings uses.

@@ -5,7 +5,7 @@ Three code bases were released with the paper. Their settings, as presets:
 - *small scale* (in-batch): cross-view negatives of the upper triangle, ``negatives="cross_upper"``, where the
   paper has same-view negatives.
 - *MoCo-v2*: pi+ without gradient, as in the paper's Algorithm 3, and pi- with the queue's distances held
-  constant, where the paper lets gradients through. Use it with :func:`cacr.losses.pairs.queued`.
+  constant, where the paper lets gradients through. Use it with :func:`cacr.losses.engine.pairs.queued`.
 - *MoCo-v3*: :class:`ReleasedMoCoV3Loss`, another objective than the paper's.
 
 Known faults of that code, described here and not reproduced: the MoCo-v2 code caches the queue's distances of
@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from cacr.losses.cacr import CACRLoss
-from cacr.losses.checks import check_choice, check_positive
+from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.pairs import Negatives, Pairs
+from cacr.losses.engine.reductions import mean
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import mean
 
 Cost = Literal["rbf", "euclidean"]
 
@@ -53,7 +53,7 @@ class ReleasedMoCoV3Loss(Objective):
         euclidean:  l_ab = (1 - q_b.k_ai) - sum_{j != i} pi-_j (1 - q_b.k_aj)
 
     and pi- = softmax(q_b.k_aj / T) without gradient. With one query for each key, ``rbf`` is half of MoCo-v3's
-    own loss exactly. Use it with :func:`cacr.losses.pairs.momentum`.
+    own loss exactly. Use it with :func:`cacr.losses.engine.pairs.momentum`.
 
     Args:
         temperature: T; 1 for ResNet-50 and 0.2 for ViT in the released commands.

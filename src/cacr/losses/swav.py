@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from cacr.losses.checks import check_positive
-from cacr.losses.full_precision import full_precision
+from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.full_precision import full_precision
+from cacr.losses.engine.pairs import Pairs, unit
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Pairs, unit
 
 
 @torch.no_grad()

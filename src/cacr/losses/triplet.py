@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from cacr.losses.checks import check_choice, check_positive
-from cacr.losses.neighbours import nearest
+from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.neighbours import nearest
+from cacr.losses.engine.pairs import Negatives, Pairs
+from cacr.losses.engine.reductions import Keys, mean, mean_of
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.losses.pairs import Negatives, Pairs
-from cacr.losses.reductions import Keys, mean, mean_of
 
 Mining = Literal["none", "hard"]
 
@@ -27,7 +27,7 @@ class TripletLoss(Objective):
     Args:
         margin: Squared distance between positives and negatives beyond which a query is content; above 0.
         mining: ``none`` or ``hard``.
-        negatives: In-batch negatives, see :func:`cacr.losses.pairs.in_batch`.
+        negatives: In-batch negatives, see :func:`cacr.losses.engine.pairs.in_batch`.
     """
 
     def __init__(self, margin: float = 1.0, mining: Mining = "none", negatives: Negatives = "same") -> None:

@@ -18,7 +18,7 @@ from cacr.errors import UserError
 from cacr.evaluation import encode
 from cacr.evaluation.features import Progress
 from cacr.evaluation.machine import Machine, choose_machine
-from cacr.losses.pairs import unit
+from cacr.losses.engine.pairs import unit
 from cacr.randomness import numpy_generator
 from cacr.reporting.model import RunModel, load_model
 from cacr.reporting.packing import packed

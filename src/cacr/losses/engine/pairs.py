@@ -13,12 +13,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.checks import check_choice
-from cacr.losses.full_precision import full_precision
-from cacr.losses.gathered import GatheredCosines
-from cacr.losses.masks import Mask
-from cacr.losses.reductions import Keys
-from cacr.losses.ring import Ring
+from cacr.losses.engine.checks import check_choice
+from cacr.losses.engine.full_precision import full_precision
+from cacr.losses.engine.gathered import GatheredCosines
+from cacr.losses.engine.masks import Mask
+from cacr.losses.engine.reductions import Keys
+from cacr.losses.engine.ring import Ring
 
 Negatives = Literal["same", "cross", "cross_upper", "all"]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cacr.losses.masks import Mask
-from cacr.losses.neighbours import nearest_to_image
-from cacr.losses.pairs import Pairs
+from cacr.losses.engine.masks import Mask
+from cacr.losses.engine.neighbours import nearest_to_image
+from cacr.losses.engine.pairs import Pairs
 
 
 def find_false_negatives(pairs: Pairs, top: int, threshold: float) -> Tensor:

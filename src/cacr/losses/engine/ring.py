@@ -20,8 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cacr.losses.chunked import Slopes, block_gradients, block_reductions, first_order
-from cacr.losses.masks import Mask
+from cacr.losses.engine.chunked import Slopes, block_gradients, block_reductions, first_order
+from cacr.losses.engine.masks import Mask
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from cacr.losses.chunked import rows_per_block, slices
-from cacr.losses.reductions import Keys, aligned, similarities
+from cacr.losses.engine.chunked import rows_per_block, slices
+from cacr.losses.engine.reductions import Keys, aligned, similarities
 
 
 @torch.no_grad()

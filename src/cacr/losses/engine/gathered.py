@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacr.losses.chunked import rows_per_block, slices
-from cacr.losses.full_precision import full_precision
+from cacr.losses.engine.chunked import rows_per_block, slices
+from cacr.losses.engine.full_precision import full_precision
 
 
 class GatheredCosines(torch.autograd.Function):

@@ -6,7 +6,7 @@ For a query q, keys k_j, similarities s_j = q.k_j and a scale a:
     mean_a(q) = sum_j softmax(a s)_j s_j          (= d lse_a / d a)
 
 This is the only place where a softmax or a log-sum-exp over keys is computed. Three backends agree in value
-and gradient, and with a fourth, :mod:`cacr.losses.ring`, for keys that are spread over processes:
+and gradient, and with a fourth, :mod:`cacr.losses.engine.ring`, for keys that are spread over processes:
 
 - ``dense`` holds the (queries, keys) matrix; plain operations, hence second-order gradients too;
 - ``chunked`` holds one block of it at a time and computes it again in the backward pass;
@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from cacr.losses.checks import check_choice
-from cacr.losses.chunked import Chunked
-from cacr.losses.full_precision import full_precision, product_dtype
-from cacr.losses.masks import Mask
-from cacr.losses.ring import Circulated, Ring
+from cacr.losses.engine.checks import check_choice
+from cacr.losses.engine.chunked import Chunked
+from cacr.losses.engine.full_precision import full_precision, product_dtype
+from cacr.losses.engine.masks import Mask
+from cacr.losses.engine.ring import Circulated, Ring
 
 Backend = Literal["auto", "dense", "chunked", "attention"]
 

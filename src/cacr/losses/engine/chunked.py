@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacr.losses.masks import Mask
+from cacr.losses.engine.masks import Mask
 
 # Rows and keys of a block: it stays in a processor's cache, or fills a GPU.
 _BLOCK_CPU = (512, 1024)
