@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from cacr import evaluate, pretrain
+from cacr.commands.demo import LABELS_PER_CLASS, RECIPE
 from cacr.config import parse_assignment
 from cacr.data import ArraySource, open_source
-from cacr.demo import LABELS_PER_CLASS, RECIPE
 
 
 def divide(folder: Path, seed: int) -> tuple[Path, Path]:

@@ -25,7 +25,7 @@ def _broken(error: BaseException) -> object:
 
 
 def test_a_fault_of_our_own_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacr.doctor.examine", lambda *_, **__: [{}["missing"]])
+    monkeypatch.setattr("cacr.commands.doctor.examine", lambda *_, **__: [{}["missing"]])
     code, text = run("doctor")
     assert code == 1
     assert "this is a fault of cacr, please report it: KeyError at" in text and "'missing'" in text
@@ -34,7 +34,7 @@ def test_a_fault_of_our_own_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_debug_shows_the_traceback_wherever_it_stands(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacr.doctor.examine", _broken(KeyError("missing")))
+    monkeypatch.setattr("cacr.commands.doctor.examine", _broken(KeyError("missing")))
     arguments = ["--debug", "doctor"] if place == "before" else ["doctor", "--debug"]
     monkeypatch.setattr(sys, "argv", ["cacr", *arguments])
     with pytest.raises(KeyError, match="missing"):
@@ -56,7 +56,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(place: str, monkeypatch: p
 def test_what_the_system_refuses_is_one_message(
     error: Exception, told: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cacr.doctor.examine", _broken(error))
+    monkeypatch.setattr("cacr.commands.doctor.examine", _broken(error))
     code, text = run("doctor")
     assert code == 2
     assert text.startswith("error: the system refused to go on: ") and told in text

@@ -25,7 +25,7 @@ GROUPS = [
     {"training"},
     {"diagnostics", "evaluation"},
     {"exporting", "reporting"},
-    {"api", "bar", "bench", "demo", "doctor", "listing", "sheet"},
+    {"api"},
     {"commands"},
     {"cli", "__main__"},
 ]

@@ -5,7 +5,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cacr.bar import bar, working
 from cacr.diagnostics.observer import observe
 from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.distributed import is_first_process
@@ -34,7 +33,7 @@ from cacr.reporting import (
     write_report,
 )
 from cacr.reporting.figures import Drawn, draw_figures
-from cacr.terminal import CleanConsole
+from cacr.terminal import CleanConsole, bar, working
 from cacr.training import Outcome, RunFolder
 from cacr.training import pretrain as train_encoder
 

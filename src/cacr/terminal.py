@@ -1,9 +1,11 @@
-"""Printing for people: text as it is, but for what would steer the terminal."""
+"""Printing for people: text as it is, but for what would steer the terminal; bars for what takes longer."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
 
@@ -31,3 +33,26 @@ class CleanConsole(Console):
 
 def _clean(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
+
+
+@contextmanager
+def bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar while the block runs; yields ``update(done, total)``. Nothing without a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = CleanConsole(stderr=True)
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """Show that the block is at work when how far it has come cannot be known. Nothing without a terminal."""
+    console = CleanConsole(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(label):
+        yield

@@ -104,7 +104,7 @@ def views(
 
     cacr views photos/ --preset moco-v2 --out views.png --set grey=0
     """
-    from cacr.sheet import draw_sheet
+    from cacr.commands.sheet import draw_sheet
 
     options = given(assignments)
     source = given(None, data_root=data_root, download=download)
@@ -114,7 +114,7 @@ def views(
 
 def list_all() -> None:
     """Everything that can be named: objectives, frameworks, encoders, sources, presets, protocols."""
-    from cacr.listing import listing
+    from cacr.commands.listing import listing
 
     for table in listing():
         show(table)
@@ -126,7 +126,7 @@ def doctor(
     data_root: DataRoot = None,
 ) -> None:
     """What this machine can do; what is wrong with a run or with data."""
-    from cacr.doctor import examine
+    from cacr.commands.doctor import examine
 
     for part in examine(target, root=Path(data_root or "data")):
         show(part)
@@ -140,6 +140,6 @@ def bench(
 
     cacr bench end_to_end cifar10 --data-root ~/data
     """
-    from cacr.bench import run_all, run_benchmark
+    from cacr.commands.bench import run_all, run_benchmark
 
     raise typer.Exit(run_benchmark(name, context.args) if name else run_all())

@@ -25,7 +25,7 @@ def demo(
     ),
 ) -> None:
     """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
-    from cacr.demo import run_demo
+    from cacr.commands.demo import run_demo
 
     with _interruptible(out, shell_words("cacr", "demo", "--out", out)):
         _finish(run_demo(out))

@@ -9,7 +9,7 @@ from cacr.errors import UserError
 from cacr.registry import nearest
 
 # In a checkout the scripts lie at its top; a wheel carries them inside the package.
-_FOLDERS = (Path(__file__).parent / "benchmarks", Path(__file__).parents[2] / "benchmarks")
+_FOLDERS = (Path(__file__).parents[1] / "benchmarks", Path(__file__).parents[3] / "benchmarks")
 
 
 def benchmarks() -> dict[str, Path]:

@@ -4,7 +4,7 @@ from typing import Any, get_type_hints
 
 from rich.table import Table
 
-from cacr.bench import benchmark_summaries
+from cacr.commands.bench import benchmark_summaries
 from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
