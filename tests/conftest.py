@@ -1,8 +1,14 @@
 """What tests share: small images, and one trained run."""
 
+import fcntl
+import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core: before torch is imported, which reads it once
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -11,6 +17,7 @@ from PIL import Image
 from cacr import cli
 
 Run = Callable[..., tuple[int, str]]
+Once = Callable[[str, Callable[[Path], object]], Path]
 TINY = {
     "encoder": "small_alexnet",
     "width": 0.05,
@@ -41,44 +48,83 @@ def save_images(
     return paths
 
 
+@pytest.fixture(scope="session", autouse=True)
+def wide_terminal() -> Iterator[None]:
+    """Where a message is broken into lines must not depend on how long the paths in it are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "500")
+        yield
+
+
 @pytest.fixture(scope="session")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Build a folder once, whichever worker process needs it first: ``once(name, build)`` returns its path.
+
+    Nobody may write there afterwards: other processes read it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once"
+    place.mkdir(exist_ok=True)
+
+    def built(name: str, build: Callable[[Path], object]) -> Path:
+        folder, finished = place / name, place / f"{name}.finished"
+        with (place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not finished.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                build(folder)
+                finished.touch()
+        return folder
+
+    return built
+
+
+@pytest.fixture(scope="session")
+def photos(once: Once) -> Path:
     """A folder of 26 images without labels."""
-    folder = tmp_path_factory.mktemp("photos")
-    save_images(folder, 26)
-    return folder
+    return once("photos", lambda folder: save_images(folder, 26))
 
 
 @pytest.fixture(scope="session")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def classes(once: Once) -> Path:
     """An image folder with two classes of 20 images in ``train/`` and 10 in ``test/``."""
-    folder = tmp_path_factory.mktemp("classes")
-    for number, name in enumerate(("apples", "pears")):
-        save_images(folder / "train" / name, 20, seed=number)
-        save_images(folder / "test" / name, 10, seed=10 + number)
-    return folder
+
+    def build(folder: Path) -> None:
+        for number, name in enumerate(("apples", "pears")):
+            save_images(folder / "train" / name, 20, seed=number)
+            save_images(folder / "test" / name, 10, seed=10 + number)
+
+    return once("classes", build)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """What a folder holds."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="session")
-def trained(classes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of two epochs on ``classes``."""
+def trained(once: Once, classes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A finished run of two epochs on ``classes``: this process's copy, which every test leaves as it is."""
     from cacr.training.pretrain import pretrain
 
-    out = tmp_path_factory.mktemp("runs") / "trained"
-    pretrain({"data": str(classes), "epochs": 2, "log_every_steps": 1, **TINY}, out)
-    return out
+    settings = {"data": str(classes), "epochs": 2, "log_every_steps": 1, **TINY}
+    built = once("trained", lambda folder: pretrain(settings, folder))
+    copy = Path(shutil.copytree(built, tmp_path_factory.mktemp("runs") / "trained"))
+    before = files_of(copy)
+    yield copy
+    assert files_of(copy) == before, "a test has changed the run that all tests share"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Call the command line; returns exit code and what was printed, on one line."""
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Call the command line; returns exit code and what it and its processes printed, on one line."""
 
     def call(*arguments: object) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["cacr", *map(str, arguments)])
-        capsys.readouterr()
+        capfd.readouterr()
         with pytest.raises(SystemExit) as caught:
             cli.main()
-        captured = capsys.readouterr()
+        captured = capfd.readouterr()
         code = caught.value.code
         return (0 if code is None else int(code)), " ".join((captured.out + captured.err).split())
 

@@ -18,40 +18,37 @@ SHORTER = [part for name, value in TINY.items() for part in ("--set", f"{name}={
 SHORTER += ["--set", "max_steps=2"]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, photos: Path, classes: Path) -> Path:
-    """A folder with the data that the README speaks of; its snippets build on each other there."""
-    folder = tmp_path_factory.mktemp("readme")
-    shutil.copytree(photos, folder / "photos")
-    shutil.copytree(classes, folder / "labelled")
-    return folder
+def test_every_snippet_runs(
+    photos: Path, classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, because they build on each other, beside the data that the README speaks of."""
+    shutil.copytree(photos, tmp_path / "photos")
+    shutil.copytree(classes, tmp_path / "labelled")
+    monkeypatch.chdir(tmp_path)
+    for number, (language, code) in enumerate(BLOCKS):
+        if language == "python":
+            exec(compile(code, f"README.md, block {number}", "exec"), {"__name__": "readme"})
+        else:
+            assert language == "bash"
+            for line in code.strip().splitlines():
+                _run(line, monkeypatch)
 
 
-@pytest.mark.parametrize("block", range(len(BLOCKS)), ids=lambda number: f"{number}-{BLOCKS[number][0]}")
-def test_snippet(block: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    language, code = BLOCKS[block]
-    monkeypatch.chdir(place)
-    if language == "python":
-        exec(compile(code, f"README.md, block {block}", "exec"), {"__name__": "readme"})
+def _run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = shlex.split(line, comments=True)
+    if command[0] == "make":  # these two are what continuous integration runs
+        recipe = ["make", "--dry-run", *command[1:]]
+        printed = subprocess.run(recipe, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        if command[1] == "demo":
+            assert re.search(r"/bin/cacr demo$", printed, re.MULTILINE), "options that the command must know"
         return
-    assert language == "bash"
-    for line in code.strip().splitlines():
-        command = shlex.split(line, comments=True)
-        if command[0] == "make":  # these two are what continuous integration runs
-            recipe = ["make", "--dry-run", *command[1:]]
-            printed = subprocess.run(recipe, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-            if command[1] == "demo":
-                assert re.search(r"/bin/cacr demo$", printed, re.MULTILINE), (
-                    "options that the command must know"
-                )
-            continue
-        assert command[0] == "cacr"
-        if command[1] == "pretrain":
-            command += SHORTER  # the same command, on fewer steps of a narrower encoder
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        assert not caught.value.code, line
+    assert command[0] == "cacr"
+    if command[1] == "pretrain":
+        command += SHORTER  # the same command, on fewer steps of a narrower encoder
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert not caught.value.code, line
 
 
 def test_the_readme_has_all_its_parts() -> None:

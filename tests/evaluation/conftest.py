@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,9 @@ CLASSES = ("blue", "green", "red")
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder with a small encoder that nobody trained."""
-    folder = tmp_path_factory.mktemp("run")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small encoder that nobody trained, to read."""
+    folder = tmp_path_factory.mktemp("untrained")
     torch.manual_seed(0)
     encoder = build_encoder("small_alexnet", image_size=16, width=0.05)
     info = replace(
@@ -27,6 +28,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     save_encoder(folder, encoder, info)
     return folder
+
+
+@pytest.fixture
+def run(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder of a test's own with that encoder: evaluations write into it."""
+    return Path(shutil.copytree(untrained, tmp_path_factory.mktemp("run"), dirs_exist_ok=True))
 
 
 def write_images(folder: Path, per_class: int, seed: int, classes: tuple[str, ...] = CLASSES) -> Path:

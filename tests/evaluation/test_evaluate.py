@@ -19,16 +19,7 @@ from cacr.evaluation.task import Task
 from tests.evaluation.conftest import write_images
 
 
-@pytest.fixture
-def copied(run: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "copied"
-    folder.mkdir()
-    for path in run.glob("encoder.*"):
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
-
-
-def test_results_say_what_they_depend_on(copied: Path, images: Path) -> None:
+def test_results_say_what_they_depend_on(run: Path, images: Path) -> None:
     settings = EvaluateSettings(
         data=str(images),
         protocols=("knn", "linear"),
@@ -36,8 +27,8 @@ def test_results_say_what_they_depend_on(copied: Path, images: Path) -> None:
         workers=0,
         seed=5,
     )
-    results = evaluate(copied, settings)
-    files = sorted((copied / "evaluation").iterdir())
+    results = evaluate(run, settings)
+    files = sorted((run / "evaluation").iterdir())
     assert [path.name[:-14] for path in files] == [f"knn-{images.name}", f"linear-{images.name}"]
     stored = json.loads(files[0].read_text())
     assert stored["score"] == results[0].score > 0.8
@@ -49,13 +40,13 @@ def test_results_say_what_they_depend_on(copied: Path, images: Path) -> None:
     assert stored["encoder"]["encoder"] == "small_alexnet"
     assert {"cacr", "torch", "python"} <= set(stored["versions"])
     assert json.loads(files[1].read_text())["settings"]["epochs"] == 20
-    assert read_results(copied / "evaluation") == results
-    assert evaluate(copied, settings) == results
+    assert read_results(run / "evaluation") == results
+    assert evaluate(run, settings) == results
 
 
-def test_few_labels_give_mean_and_spread_beside_baselines(copied: Path, images: Path) -> None:
+def test_few_labels_give_mean_and_spread_beside_baselines(run: Path, images: Path) -> None:
     results = evaluate_run(
-        copied,
+        run,
         {
             "data": str(images),
             "labels_per_class": 2,
@@ -74,7 +65,7 @@ def test_few_labels_give_mean_and_spread_beside_baselines(copied: Path, images: 
         assert len(scores) == 3
         assert result.score == pytest.approx(scores.mean().item())
         assert result.spread == pytest.approx(scores.std().item())
-    assert len(list((copied / "evaluation").glob(f"linear-{images.name}-2-per-class-pixels-*.json"))) == 1
+    assert len(list((run / "evaluation").glob(f"linear-{images.name}-2-per-class-pixels-*.json"))) == 1
     console = Console(width=120)
     with console.capture() as capture:
         console.print(results_table(results))
@@ -85,12 +76,10 @@ def test_few_labels_give_mean_and_spread_beside_baselines(copied: Path, images: 
     )
 
 
-def test_a_test_folder_is_numbered_like_the_training_folder(
-    copied: Path, images: Path, tmp_path: Path
-) -> None:
+def test_a_test_folder_is_numbered_like_the_training_folder(run: Path, images: Path, tmp_path: Path) -> None:
     test = write_images(tmp_path / "test", per_class=4, seed=1, classes=("green", "red"))
     (result,) = evaluate_run(
-        copied, {"data": str(images), "test_data": str(test), "protocols": ["knn"], "k": 5, "workers": 0}
+        run, {"data": str(images), "test_data": str(test), "protocols": ["knn"], "k": 5, "workers": 0}
     )
     assert result.score > 0.8  # by the folders' own numbering nothing would be right
     assert result.split == f"the images of {test}"
@@ -202,20 +191,20 @@ def test_one_image_of_each_class_is_refused(run: Path, tmp_path: Path) -> None:
         evaluate_run(run, {"data": str(data), "workers": 0})
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_work(copied: Path) -> None:
-    (copied / "evaluation").touch()
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(run: Path) -> None:
+    (run / "evaluation").touch()
     with pytest.raises(UserError, match=r"cannot write into .*evaluation: Not a directory"):
-        evaluate_run(copied, {"data": "nothing"})
+        evaluate_run(run, {"data": "nothing"})
 
 
-def test_what_is_left_out_stands_under_the_table(copied: Path, tmp_path: Path) -> None:
+def test_what_is_left_out_stands_under_the_table(run: Path, tmp_path: Path) -> None:
     data = write_images(tmp_path / "data", per_class=5, seed=0)
     (data / "red" / "0.png").write_bytes(b"no image")
     (data / "red" / "0.heic").touch()
-    results = evaluate_run(copied, {"data": str(data), "k": 3, "workers": 0, "protocols": ["knn"]})
+    results = evaluate_run(run, {"data": str(data), "k": 3, "workers": 0, "protocols": ["knn"]})
     assert results[0].counts["unreadable"] == 1
     assert any("1 HEIC files are left out" in note for note in results[0].notes)
-    assert read_results(copied / "evaluation") == results
+    assert read_results(run / "evaluation") == results
     console = Console(width=1000)
     with console.capture() as capture:
         console.print(results_table(results))

@@ -1,7 +1,6 @@
 """The probes of MoCo, MoCo v3 and HCL, and features that do not fit into memory."""
 
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,14 +32,14 @@ from tests.evaluation.conftest import write_images
 
 
 @pytest.fixture(scope="module")
-def task(run: Path) -> Task:
+def task(untrained: Path) -> Task:
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 150, (60, 3, 18, 18), generator=generator, dtype=torch.uint8)
     labels = torch.arange(60) % 3
     pixels[torch.arange(60), labels] += 60
     train = ArraySource("train", pixels[:40], labels=labels[:40].numpy())
     test = ArraySource("test", pixels[40:], labels=labels[40:].numpy())
-    encoder = load_encoder(run).train()
+    encoder = load_encoder(untrained).train()
     for layer in encoder.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             layer.momentum = None  # statistics of this data, so that features are of ordinary size
@@ -189,7 +188,6 @@ def test_features_that_do_not_fit_lie_in_a_file_and_give_the_same_scores(
     in_file = evaluate_run(run, {**values, "memory_gb": 0})
     assert made and all(made)
     assert [result.score for result in in_file] == pytest.approx([result.score for result in held])
-    shutil.rmtree(run / "evaluation")
 
 
 def test_a_file_of_features_holds_what_memory_would(task: Task) -> None:

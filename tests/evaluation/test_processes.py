@@ -41,4 +41,3 @@ def test_two_processes_give_the_numbers_of_one(run: Path, tmp_path: Path, kind: 
     assert [result.score for result in together] == [result.score for result in alone]
     assert [result.counts for result in together] == [result.counts for result in alone]
     assert len(read_results(run / "evaluation")) == 4
-    shutil.rmtree(run / "evaluation")

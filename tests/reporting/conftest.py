@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.conftest import TINY
+from tests.conftest import TINY, Once
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 CLASSES = ("apples", HOSTILE, 'pears & "quinces"')
@@ -25,39 +25,44 @@ def colour_of(label: int, number: int) -> tuple[int, int, int]:
 
 
 @pytest.fixture(scope="session")
-def coloured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def coloured(once: Once) -> Path:
     """Three classes of plain images with a dark spot, one of them twice; names that look like HTML."""
-    folder = tmp_path_factory.mktemp("coloured")
-    rng = np.random.default_rng(0)
-    for label, name in enumerate(CLASSES):
-        (folder / name).mkdir()
-        for number in range(EACH):
-            pixels = np.full((40, 40, 3), colour_of(label, number), dtype=np.uint8)
-            row, column = rng.integers(4, 36, 2)
-            pixels[row - 3 : row + 3, column - 3 : column + 3] = 20
-            Image.fromarray(pixels).save(folder / name / f"{number:02d}<b>&'.png")
-    first = folder / CLASSES[0] / "03<b>&'.png"
-    shutil.copy(first, folder / CLASSES[2] / "copy.png")
-    return folder
+
+    def build(folder: Path) -> None:
+        rng = np.random.default_rng(0)
+        for label, name in enumerate(CLASSES):
+            (folder / name).mkdir(parents=True)
+            for number in range(EACH):
+                pixels = np.full((40, 40, 3), colour_of(label, number), dtype=np.uint8)
+                row, column = rng.integers(4, 36, 2)
+                pixels[row - 3 : row + 3, column - 3 : column + 3] = 20
+                Image.fromarray(pixels).save(folder / name / f"{number:02d}<b>&'.png")
+        first = folder / CLASSES[0] / "03<b>&'.png"
+        shutil.copy(first, folder / CLASSES[2] / "copy.png")
+
+    return once("coloured", build)
 
 
 @pytest.fixture(scope="session")
-def coloured_run(coloured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def coloured_run(once: Once, coloured: Path) -> Path:
     """A short run on them."""
     from cacr.training.pretrain import pretrain
 
-    out = tmp_path_factory.mktemp("runs") / "coloured <i>run"
-    pretrain({"data": str(coloured), "epochs": 3, "log_every_steps": 1, **TINY}, out)
-    return out
+    settings = {"data": str(coloured), "epochs": 3, "log_every_steps": 1, **TINY}
+    return once("coloured <i>run", lambda folder: pretrain(settings, folder))
 
 
 @pytest.fixture(scope="session")
-def coloured_page(coloured_run: Path) -> Path:
+def coloured_page(once: Once, coloured_run: Path) -> Path:
+    """The run's page."""
     from cacr.reporting import write_report
 
-    page, missing = write_report([coloured_run])
-    assert missing == ""
-    return page
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        _, missing = write_report([coloured_run], out=folder / "report.html")
+        assert missing == ""
+
+    return once("page", build) / "report.html"
 
 
 @pytest.fixture(scope="session")
