@@ -1,5 +1,7 @@
 """One of two processes is killed: the other ends, the message names the rank, and the run goes on from there."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,13 +30,18 @@ def _workers(parent: int) -> list[int]:
 def test_killing_one_process_ends_the_other_and_the_run_resumes(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(out), "--devices", "2"]
-    command += ["--framework", "queue", "--epochs", "1000", "--set", "checkpoint_every_steps=1", *SETTINGS]
+    command += ["--framework", "queue", "--epochs", "1000000", "--set", "checkpoint_every_steps=1", *SETTINGS]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list_checkpoints(out / "checkpoints"):
         time.sleep(0.01)
     workers = _workers(process.pid)
     assert len(workers) == 2
-    subprocess.run(["kill", "-9", str(workers[1])], check=True)
+    # The other rank fails too, for lack of its partner: it waits until the first failure has been noticed.
+    os.kill(workers[0], signal.SIGSTOP)
+    os.kill(workers[1], signal.SIGKILL)
+    while Path(f"/proc/{workers[1]}").exists():
+        time.sleep(0.01)
+    os.kill(workers[0], signal.SIGCONT)
     _, errors = process.communicate()
     assert process.returncode == 2, errors
     assert "rank 1 failed" in errors and "--resume" in errors

@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
-from cacr.api import pretrain_with
 from cacr.cli import app
+from cacr.diagnostics.observer import observe
 from cacr.errors import SettingsError, UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.training import loop
@@ -25,21 +25,42 @@ from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_ch
 from cacr.training.job import Position, Training
 from cacr.training.pretrain import pretrain
 from cacr.training.run_folder import RunFolder
-from tests.conftest import TINY, save_images
+from tests.conftest import TINY, files_of, save_images
 
 EPOCHS, STEPS = 4, 16  # 26 images in batches of 8: three full batches and one of two, four times
 SETTINGS = {**TINY, "epochs": EPOCHS, "batch_size": 8, "log_every_steps": 1, "checkpoint_every_steps": 1}
+ENDLESS = {
+    **SETTINGS,
+    "epochs": 1_000_000,
+    "lr": 0.02,
+    "t_neg": 2.0,
+    "schedule": "constant",
+    "warmup_epochs": 0,
+    "measure_every_epochs": 1,
+}
+"""A run that no machine ends before it is stopped, and whose steps do not depend on how many there will be."""
 
 
-def _command(data: Path, out: Path, *more: str) -> list[str]:
-    settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
-    return [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *settings, *more]
+def _start(data: Path, out: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
+    """The command in a process group of its own, as a terminal or a cluster starts it."""
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _assert_resumes_as_if_never_stopped(data: Path, out: Path, settings: dict[str, Any]) -> None:
+    """A few steps more, against a run that makes as many at once."""
+    steps = list_checkpoints(out / "checkpoints")[-1][0] + 3
+    assert pretrain({"max_steps": steps}, out, resume=True, observe=observe).step == steps
+    whole = out.with_name("whole")
+    pretrain({"data": str(data), **settings, "max_steps": steps}, whole, observe=observe)
+    _assert_equal_runs(whole, out)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("resume") / "whole"
-    pretrain_with({"data": str(photos), **SETTINGS}, out)
+    pretrain({"data": str(photos), **SETTINGS}, out, observe=observe)
     return out
 
 
@@ -86,21 +107,18 @@ def test_diagnostics_leave_no_trace_in_what_is_learned(
 
 
 @pytest.mark.parametrize("kill_after_step", [1, 6])
-def test_killed_and_resumed_equals_uninterrupted(
-    photos: Path, uninterrupted: Path, tmp_path: Path, kill_after_step: int
-) -> None:
+def test_killed_and_resumed_equals_uninterrupted(photos: Path, tmp_path: Path, kill_after_step: int) -> None:
     out = tmp_path / "killed"
-    process = subprocess.Popen(_command(photos, out), stdout=subprocess.DEVNULL)
+    process = _start(photos, out, ENDLESS)
     while process.poll() is None:
         steps = [step for step, _ in list_checkpoints(out / "checkpoints")]
         if steps and steps[-1] >= kill_after_step:
             break
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert list_checkpoints(out / "checkpoints")[-1][0] < STEPS
-    subprocess.run(_command(photos, out, "--resume"), check=True, stdout=subprocess.DEVNULL)
-    _assert_equal_runs(uninterrupted, out)
+    process.kill()
+    output, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL, output
+    _assert_resumes_as_if_never_stopped(photos, out, ENDLESS)
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "in_batch"])
@@ -132,21 +150,17 @@ def test_a_signal_saves_and_says_how_to_go_on(
     data, out = tmp_path / "data", tmp_path / "interrupted"
     for size in sizes:
         save_images(data / f"of{size}", 26 // len(sizes), size=size)
-    settings = {**SETTINGS, "checkpoint_every_steps": 1000, "workers": len(sizes) - 1, "epochs": 12}
-    settings["devices"] = devices
-    pretrain_with({"data": str(data), **settings}, tmp_path / "whole")
-    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
-        assert process.poll() is None, "it ended before its first step"
+    settings = {**ENDLESS, "checkpoint_every_steps": 10**9, "workers": len(sizes) - 1, "devices": devices}
+    process = _start(data, out, settings)
+    while process.poll() is None and not (
+        (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_text()
+    ):
         time.sleep(0.002)
     os.killpg(process.pid, number)
     output, _ = process.communicate()
     assert process.returncode == 130, output
     assert f"cacr pretrain --out {out} --resume" in " ".join(output.split())
-    pretrain_with({}, out, resume=True)
-    _assert_equal_runs(tmp_path / "whole", out)
+    _assert_resumes_as_if_never_stopped(data, out, settings)
 
 
 def _run(*arguments: str) -> Result:
@@ -204,9 +218,9 @@ def test_control_c_before_training_says_to_start_again(
 
 
 def test_resuming_a_finished_run_does_nothing(trained: Path) -> None:
-    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    before = files_of(trained)
     assert pretrain({}, trained, resume=True).status == "already finished"
-    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+    assert files_of(trained) == before
 
 
 def test_more_epochs_follow_the_schedule_of_the_longer_run(photos: Path, tmp_path: Path) -> None:
@@ -236,12 +250,12 @@ def test_a_damaged_checkpoint_falls_back_and_the_run_ends_with_the_same_bits(
     out = tmp_path / "damaged"
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_agreed", lambda fabric, stop, step: step == 9)
-        pretrain_with({"data": str(photos), **SETTINGS}, out)
+        assert pretrain({"data": str(photos), **SETTINGS}, out, observe=observe).status == "interrupted"
     (before, _), (step, newest) = list_checkpoints(out / "checkpoints")
     assert (before, step) == (8, 9)
     newest.write_bytes(newest.read_bytes()[:-1])
     capsys.readouterr()
-    assert pretrain_with({}, out, resume=True).step == STEPS
+    assert pretrain({}, out, resume=True, observe=observe).step == STEPS
     assert "fallingbacktothepreviouscheckpoint" in "".join(capsys.readouterr().out.split())
     _assert_equal_runs(uninterrupted, out)
 
