@@ -11,14 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from cacr import cli
-from tests.conftest import TINY, Run, refused, save_images
+from cacr import bench, cli
+from tests.conftest import TINY, Run, files_of, refused, save_images
 
 SHORT = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path) -> None:
@@ -134,9 +130,9 @@ def test_an_out_folder_with_something_in_it_is_left_alone(
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("years of work")
     for out, part in ((foreign, "not empty"), (trained, "already holds a run")):
-        before = _files(out)
+        before = files_of(out)
         refused(run, ["pretrain", photos, "--out", out, *SHORT], part)
-        assert _files(out) == before
+        assert files_of(out) == before
 
 
 def test_nan_stops_and_keeps_the_last_good_checkpoint(
@@ -238,9 +234,17 @@ def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
 
 
 def test_bench_runs_a_script_or_names_the_nearest(run: Run) -> None:
-    code, _ = run("bench", "end_to_end", "--help")
-    assert code == 0
+    code, text = run("bench", "end_to_end", "--", "--help")
+    assert code == 0 and "usage: end_to_end.py" in text
     refused(run, ["bench", "losess"], "did you mean losses")
+
+
+def test_bench_alone_lists_and_runs_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "run_benchmark", lambda *_: pytest.fail("a benchmark was started"))
+    code, text = run("bench")
+    assert code == 0 and "cacr bench NAME -- --help" in text
+    for name, summary in bench.benchmark_summaries().items():
+        assert name in text and summary in text
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -30,15 +30,6 @@ def run_benchmark(name: str, arguments: Sequence[str]) -> int:
     return subprocess.run([sys.executable, str(scripts[name]), *arguments]).returncode
 
 
-def run_all() -> int:
-    """Run every script as it is, one after the other; returns the exit code of the last one that failed, or 0."""
-    failed = 0
-    for name, path in benchmarks().items():
-        print(f"{name}: {summary(path)}", flush=True)
-        failed = run_benchmark(name, ()) or failed
-    return failed
-
-
 def summary(path: Path) -> str:
     """The first line of a script's docstring."""
     first = path.read_text(encoding="utf-8").lstrip().split("\n", 1)[0]

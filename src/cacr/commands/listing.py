@@ -35,8 +35,13 @@ def listing() -> list[Table]:
         _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
         _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
         _table("figures (cacr figures --only)", FIGURES),
-        _table("benchmarks (cacr bench)", benchmark_summaries()),
+        benchmarks_table(),
     ]
+
+
+def benchmarks_table() -> Table:
+    """What each benchmark measures."""
+    return _table("benchmarks (cacr bench NAME)", benchmark_summaries())
 
 
 def _empty(title: str, *columns: str) -> Table:

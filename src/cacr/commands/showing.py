@@ -134,12 +134,21 @@ def doctor(
 
 def bench(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Which benchmark; without it all of them run.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Which benchmark to run; without it, they are listed.")
+    ] = None,
 ) -> None:
-    """Run a benchmark: it prints ratios against a peer or a limit. Further arguments go to the benchmark.
+    """Run a benchmark, or list them. A benchmark prints ratios against a peer or a limit.
+
+    Further arguments go to the benchmark; `cacr bench NAME -- --help` shows them.
 
     cacr bench end_to_end cifar10 --data-root ~/data
     """
-    from cacr.commands.bench import run_all, run_benchmark
+    from cacr.commands.bench import run_benchmark
 
-    raise typer.Exit(run_benchmark(name, context.args) if name else run_all())
+    if name is not None:
+        raise typer.Exit(run_benchmark(name, context.args))
+    from cacr.commands.listing import benchmarks_table
+
+    show(benchmarks_table())
+    show("run one with: cacr bench NAME [ARGUMENTS]; its arguments: cacr bench NAME -- --help")
