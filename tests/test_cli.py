@@ -5,6 +5,7 @@ import math
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,15 @@ import torch
 from PIL import Image
 
 from cacr import bench, cli
+from cacr.diagnostics.verdict import Verdict
+from cacr.diagnostics.verdict_file import write_verdict
+from cacr.training import RunFolder
 from tests.conftest import TINY, Run, files_of, refused, save_images
 
 SHORT = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
 
 
+@pytest.mark.trains
 def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, text = run("pretrain", classes, "--out", out, "--epochs", 1, *SHORT)
@@ -135,20 +140,26 @@ def test_an_out_folder_with_something_in_it_is_left_alone(
         assert files_of(out) == before
 
 
+@pytest.mark.trains
 def test_nan_stops_and_keeps_the_last_good_checkpoint(
     run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cacr.losses import CACRLoss
+    from cacr.training import loop
     from cacr.training.checkpoints import list_checkpoints
 
-    parts, calls = CACRLoss.parts, []
+    step, parts, number = loop._step, CACRLoss.parts, 0
+
+    def counted(job: Any, position: Any, *others: Any) -> float:
+        nonlocal number
+        number = position.step + 1
+        return step(job, position, *others)
 
     def poisoned(self: CACRLoss, *arguments: torch.Tensor) -> dict[str, torch.Tensor]:
-        calls.append(arguments)
-        factor = math.nan if len(calls) == probes + 4 else 1.0
+        factor = math.nan if number == 4 else 1.0
         return {name: value * factor for name, value in parts(self, *arguments).items()}
 
-    probes = 2 * 3  # the cost is measured on 4 and on 8 images, three times each
+    monkeypatch.setattr(loop, "_step", counted)
     monkeypatch.setattr(CACRLoss, "parts", poisoned)
     out = tmp_path / "run"
     arguments = ["pretrain", photos, "--out", out, *SHORT, "--epochs", 3, "--set", "checkpoint_every_steps=1"]
@@ -220,6 +231,17 @@ def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: P
     assert code == 0 and "damaged" in text and "nothing looks wrong" not in text
 
 
+@pytest.mark.parametrize(("name", "fine"), [("healthy", True), ("not sure", False), ("diverging", False)])
+def test_doctor_calls_only_a_healthy_run_fine(
+    run: Run, trained: Path, tmp_path: Path, name: Any, fine: bool
+) -> None:
+    told = Path(shutil.copytree(trained, tmp_path / "told"))
+    write_verdict(RunFolder(told), Verdict(name, ["a figure"], ["look again"], 10, 2.0))
+    code, text = run("doctor", told)
+    assert code == 0 and f"verdict at epoch 2: {name} a figure try: look again" in text
+    assert ("nothing looks wrong" in text) is fine
+
+
 def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
     code, _ = run("views", photos, "--out", tmp_path / "sheet.png", "--views", 3, "--images", 4)
     assert code == 0
@@ -255,6 +277,7 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         cli.main()
 
 
+@pytest.mark.trains
 def test_weights_that_are_not_finite_are_never_saved(run: Run, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["pretrain", photos, "--out", out, *SHORT, "--lr", "1e30", "--schedule", "constant"]
@@ -262,6 +285,7 @@ def test_weights_that_are_not_finite_are_never_saved(run: Run, photos: Path, tmp
     assert not (out / "encoder.safetensors").exists()
 
 
+@pytest.mark.trains
 def test_a_run_can_be_repeated_from_its_own_settings(run: Run, trained: Path, tmp_path: Path) -> None:
     code, _ = run("pretrain", "--config", trained / "config.yaml", "--out", tmp_path / "again")
     assert code == 0

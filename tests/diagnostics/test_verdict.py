@@ -1,13 +1,15 @@
 """The verdict from figures alone: what raises an alarm, and what does not."""
 
+import itertools
 import json
 import math
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
-from cacr.diagnostics.verdict import Name, Verdict, judge
+from cacr.diagnostics.verdict import STOPPING, Name, Verdict, judge
 from cacr.diagnostics.verdict_file import in_words, read_history, read_verdict, write_verdict
 from cacr.training import RunFolder
 
@@ -91,6 +93,49 @@ def test_few_dimensions_are_all_there_is_in_a_small_space() -> None:
     assert _name(_rows({}, two, two), full_rank=128) == "dimensional collapse"
 
 
+@pytest.mark.parametrize(
+    ("figure", "values", "alarm", "full_rank"),
+    [
+        ("effective_rank", np.linspace(1, 30, 500), "dimensional collapse", 128),
+        ("effective_rank", np.linspace(1, 4, 500), "dimensional collapse", 4),
+        ("negative_distance", np.geomspace(1e-3, 2, 500), "collapsed to a point", 128),
+    ],
+)
+def test_no_small_change_turns_a_collapse_into_health(
+    figure: str, values: np.ndarray, alarm: str, full_rank: int
+) -> None:
+    """Between the two, as wide as the bound itself where there is room, the verdict is not sure."""
+    told = []
+    for value in values.tolist():
+        change = {figure: value, "positive_distance": 1e-4}
+        told.append(_name(_rows({}, change, change), full_rank=full_rank))
+    assert [name for name, _ in itertools.groupby(told)] == [alarm, "not sure", "healthy"]
+    worst, least = (values[told.index(name)] for name in ("not sure", "healthy"))
+    assert least / worst == pytest.approx(1.5 if full_rank == 4 else 2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "name"),
+    [
+        ((5.0,), "not sure"),
+        ((3.9, 4.1), "not sure"),
+        ((4.1, 3.9), "not sure"),
+        ((5.0, 7.9), "not sure"),
+        ((40.0, 5.0), "healthy"),  # the next measurement tells
+        ((5.0, 40.0), "healthy"),
+    ],
+)
+def test_two_measurements_near_a_collapse_are_not_sure(ranks: tuple[float, ...], name: str) -> None:
+    assert _name(_rows({}, *({"effective_rank": rank} for rank in ranks))) == name
+
+
+def test_nobody_is_stopped_for_being_near_a_collapse() -> None:
+    verdict = judge(_rows({}, *[{"effective_rank": 5.25}] * 2), full_rank=128)
+    assert verdict is not None and verdict.verdict not in STOPPING
+    assert "5.2 dimensions" in verdict.evidence[0] and "fewer than 4" in verdict.evidence[0]
+    assert any("another --seed" in line for line in verdict.advice)
+
+
 def test_a_run_that_learns_slowly_raises_no_alarm() -> None:
     """Views come nearer by a thirtieth from one measurement to the next, and images are hardly recognised yet."""
     slow = [{"positive_distance": 1.9 * share} for share in (0.93, 0.9, 0.87, 0.84)]
@@ -146,17 +191,19 @@ def test_starved_by_the_loader_and_only_after_what_is_worse() -> None:
 
 
 def test_every_alarm_has_evidence_and_advice() -> None:
-    alarms = {
-        "collapsed to a point": _rows({}, POINT),
-        "dimensional collapse": _rows({}, LINE),
-        "not learning": _rows({}, BLIND, BLIND),
-        "diverging": _rows({}, {"uniformity": math.inf}),
-        "starved by the loader": _rows({}, {}, wait=0.9),
-    }
-    for name, rows in alarms.items():
+    alarms = [
+        ("collapsed to a point", _rows({}, POINT)),
+        ("dimensional collapse", _rows({}, LINE)),
+        ("not learning", _rows({}, BLIND, BLIND)),
+        ("diverging", _rows({}, {"uniformity": math.inf})),
+        ("starved by the loader", _rows({}, {}, wait=0.9)),
+        ("not sure", _rows({}, {"effective_rank": 6.0})),
+        ("not sure", _rows({}, {"negative_distance": 0.03, "positive_distance": 0.01})),
+    ]
+    for name, rows in alarms:
         verdict = judge(rows, full_rank=128)
         assert verdict is not None and verdict.verdict == name and verdict.evidence and verdict.advice
-    assert {*alarms, "healthy"} == set(get_args(Name))
+    assert {"healthy", *(name for name, _ in alarms)} == set(get_args(Name))
 
 
 def test_the_file_keeps_the_history_and_forgets_what_a_resumed_run_sees_again(tmp_path: Path) -> None:

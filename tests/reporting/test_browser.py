@@ -14,12 +14,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cacr.diagnostics.verdict import Verdict
+from cacr.diagnostics.verdict_file import write_verdict
 from cacr.evaluation import encode
 from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown
+from cacr.training import RunFolder
 from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
+
+pytestmark = pytest.mark.trains
 
 Open = Callable[..., Any]
 
@@ -31,6 +36,8 @@ def open_page(browser: Any) -> Iterator[Open]:
 
     def open_file(path: Path, **options: Any) -> Any:
         context = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
+        context.set_default_timeout(0)  # a slow machine is no error
+        context.add_init_script("addEventListener('error', () => { window.failed = true; });")
         contexts.append(context)
         page = context.new_page()
         page.on(
@@ -39,7 +46,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
-        page.wait_for_selector("body[data-ready=yes]")
+        page.wait_for_function("window.failed || document.body.dataset.ready === 'yes'")
         return page
 
     yield open_file
@@ -194,8 +201,13 @@ def test_zoom_and_keyboard(open_page: Open, coloured_page: Path) -> None:
     x, y = place_of(page, a)
     page.mouse.move(x, y)
     page.mouse.wheel(0, -300)
-    page.wait_for_timeout(100)
-    assert distance() > 1.5 * before and place_of(page, a) == pytest.approx((x, y), abs=1)
+    page.wait_for_function(
+        """([a, b, before]) => { const canvas = document.querySelector(".map canvas:not(.over)");
+        const [[x, y], [u, v]] = [canvas.placeOf(a), canvas.placeOf(b)];
+        return Math.hypot(x - u, y - v) > 1.5 * before; }""",
+        arg=[a, b, before],
+    )
+    assert place_of(page, a) == pytest.approx((x, y), abs=1)
     page.mouse.down()
     page.mouse.move(x + 60, y + 30, steps=3)
     page.mouse.up()
@@ -322,6 +334,33 @@ def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Pa
     entropy.locator("svg").focus()
     page.keyboard.press("End")
     assert page.locator("#tip div").all_inner_texts() == ["1.2 of 1.9", "reference: 1.2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "kind"),
+    [
+        ("healthy", "✓ healthy", "good"),
+        ("not sure", "? not sure", "unsure"),
+        ("diverging", "⚠ diverging", "bad"),
+    ],
+)
+def test_a_verdict_has_its_sign_and_colour(
+    open_page: Open, coloured_run: Path, tmp_path: Path, name: str, shown: str, kind: str
+) -> None:
+    run = Path(shutil.copytree(coloured_run, tmp_path / "told"))
+    write_verdict(RunFolder(run), Verdict(name, ["a figure"], [], 12, 3.0))  # type: ignore[arg-type]
+    page = open_page(refresh_report(run))
+    verdict = page.locator(f".verdict.{kind}")
+    assert verdict.inner_text() == shown
+    colour, expected = (
+        page.evaluate(f"getComputedStyle({element}).color")
+        for element in (
+            "document.querySelector('.verdict')",
+            "Object.assign(document.body.appendChild("
+            f"document.createElement('i')), {{style: 'color: var(--{kind})'}})",
+        )
+    )
+    assert colour == expected
 
 
 def test_tables_are_copied_as_csv(open_page: Open, coloured_page: Path) -> None:

@@ -71,5 +71,5 @@ def test_text_stands_out_from_the_paper_in_both_themes() -> None:
     ]
     assert len(themes) == 2
     for theme in themes:
-        for name in ("ink", "soft", "link", "good", "bad"):
+        for name in ("ink", "soft", "link", "good", "bad", "unsure"):
             assert _contrast(theme[name], theme["paper"]) > 4.5, name

@@ -13,6 +13,7 @@ Name = Literal[
     "not learning",
     "diverging",
     "starved by the loader",
+    "not sure",
 ]
 Row = Mapping[str, Any]
 
@@ -27,6 +28,10 @@ POINT = 0.02
 
 FEW_DIMENSIONS = 4.0
 """Dimensional collapse: the effective rank is below this (or half of what it could be, if that is less)."""
+
+UNSURE = 2.0
+"""Not sure: a distance or a rank is above the bound of a collapse by less than this factor. In a run that fails
+these figures go up and down by as much, and by other amounts on another processor."""
 
 SLOW = 100
 """Steps before which a run may be slow and is not called *not learning*."""
@@ -65,7 +70,8 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
     """Judge a run by its figures.
 
     An alarm is raised when the last two measurements agree, or the only one there is; that before the first step
-    does not count. Speed is judged by the steps since the measurement before.
+    does not count. Where they agree only in being near a collapse, the verdict is *not sure*. Speed is judged by
+    the steps since the measurement before.
 
     Args:
         rows: lines of ``metrics.jsonl``, the last one with measures.
@@ -87,6 +93,7 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
         or _few_dimensions(recent, full_rank)
         or _not_learning(trained, losses, trivial_loss)
         or _starved(rows, measured)
+        or _near_collapse(recent, full_rank)
         or _healthy(now)
     )
     name, evidence, advice = found
@@ -150,6 +157,13 @@ def _point(recent: Sequence[Row]) -> Found | None:
     )
 
 
+_MORE_DIMENSIONS = [
+    "weights on the near negatives: --set neg_weights=softmax, a larger t_neg, or a lower temperature",
+    "more negatives: a larger --batch-size, or --framework queue",
+    "less --set weight_decay=...; a wider head (--set dim=128)",
+]
+
+
 def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
     if not all(row["effective_rank"] < min(FEW_DIMENSIONS, full_rank / 2) for row in recent):
         return None
@@ -160,10 +174,33 @@ def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
             f"the embeddings fill about {now['effective_rank']:.1f} dimensions (effective rank), although two images "
             f"are {now['negative_distance']:.2f} apart on average"
         ],
+        _MORE_DIMENSIONS,
+    )
+
+
+def _near_collapse(recent: Sequence[Row], full_rank: int) -> Found | None:
+    """Figures that would be a collapse if they were a little smaller, and could be on another processor."""
+    now, evidence = recent[-1], []
+    if all(row["negative_distance"] < UNSURE * POINT for row in recent):
+        evidence.append(
+            f"two images are only {now['negative_distance']:.2g} apart on average: less than {POINT} is one point"
+        )
+    least = min(FEW_DIMENSIONS, full_rank / 2)
+    enough = min(UNSURE * FEW_DIMENSIONS, 3 * full_rank / 4)
+    if all(row["effective_rank"] < enough for row in recent):
+        evidence.append(
+            f"the embeddings fill only about {now['effective_rank']:.1f} dimensions (effective rank): fewer than "
+            f"{least:g} are a collapse, {enough:g} and more are not"
+        )
+    if not evidence:
+        return None
+    return (
+        "not sure",
+        evidence,
         [
-            "weights on the near negatives: --set neg_weights=softmax, a larger t_neg, or a lower temperature",
-            "more negatives: a larger --batch-size, or --framework queue",
-            "less --set weight_decay=...; a wider head (--set dim=128)",
+            "train on: a healthy run leaves these figures behind at the next measurements, a broken one does not",
+            "if it stays so, train with another --seed: runs that fail differ from each other, healthy ones agree",
+            *_MORE_DIMENSIONS,
         ],
     )
 

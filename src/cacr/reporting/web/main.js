@@ -12,11 +12,11 @@ function section(id, title, ...children) {
 function verdict(run) {
   const found = run.verdict;
   if (!found) return [make("p", { class: "soft" }, "This run has no verdict: it was made without diagnostics, or has not got far enough.")];
-  const good = found.verdict === "healthy";
+  const [kind, sign] = { healthy: ["good", "✓"], "not sure": ["unsure", "?"] }[found.verdict] ?? ["bad", "⚠"];
   const bullets = (title, lines) => (lines.length ? [make("p", { class: "soft" }, title), make("ul", {}, lines.map((line) => make("li", {}, line)))] : []);
   const earlier = found.history.filter((item, i, list) => i === 0 || item.verdict !== list[i - 1].verdict);
   return [
-    make("p", { class: `verdict ${good ? "good" : "bad"}` }, `${good ? "✓" : "⚠"} ${found.verdict}`),
+    make("p", { class: `verdict ${kind}` }, `${sign} ${found.verdict}`),
     ...bullets("Evidence", found.evidence),
     ...bullets("What to try", found.advice),
     earlier.length > 1 ? make("p", { class: "soft" }, "Over time: " + earlier.map((item) => `${item.verdict} (epoch ${short(item.epoch)})`).join(", ")) : null,
