@@ -10,9 +10,12 @@ from cacr import cli
 from cacr.api import pretrain
 from cacr.diagnostics.embedding import at_rest
 from cacr.diagnostics.snapshots import is_due, read_pictures, read_snapshots
+from cacr.diagnostics.verdict import judge
 from cacr.training import RunFolder
 from tests.conftest import TINY
 from tests.data.making import encoded, write_shard
+
+pytestmark = pytest.mark.trains
 
 FIGURES = {
     "entropy",
@@ -55,8 +58,9 @@ def test_a_verdict_is_stored_with_its_history(observed: Path) -> None:
     assert verdict.keys() == {"verdict", "evidence", "advice", "step", "epoch", "history"}
     assert verdict["step"] == 45 and verdict["epoch"] == 9
     assert [past["step"] for past in verdict["history"]] == [30, 45]  # nothing is said about fewer steps
-    assert verdict["history"][-1]["verdict"] == verdict["verdict"] == "healthy"
-    assert verdict["evidence"]
+    told = judge(RunFolder(observed).read_metrics(), full_rank=20)
+    assert told is not None and verdict["evidence"] == told.evidence
+    assert verdict["history"][-1]["verdict"] == verdict["verdict"] == told.verdict
 
 
 def test_everything_logged_is_in_tensorboard_when_asked(photos: Path, tmp_path: Path) -> None:

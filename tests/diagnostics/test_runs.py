@@ -1,6 +1,6 @@
 """Verdicts on real, short runs: every framework and objective is healthy, and what is broken is named."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from cacr.data import ArraySource, open_source
-from cacr.data.source import Indices
 from cacr.diagnostics.observer import observe
 from cacr.diagnostics.verdict import NO_NEARER
 from cacr.diagnostics.verdict_file import read_history
 from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS
-from cacr.losses import OBJECTIVES
-from cacr.training import RunFolder, pretrain
+from cacr.losses import OBJECTIVES, CACRLoss
+from cacr.training import RunFolder, meter, pretrain
+
+pytestmark = pytest.mark.trains
 
 SETTINGS = {
     "preset": "digits",
@@ -74,13 +75,24 @@ def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Pat
     [
         ({"repulsion": 0.0}, "collapsed to a point"),
         pytest.param({"weight_decay": 1.0}, "collapsed to a point", marks=pytest.mark.slow),
-        ({"neg_weights": "flipped"}, "dimensional collapse"),
-        ({"lr": 1e-8, "epochs": 12}, "not learning"),
+        # 120 small steps: a run is not called stuck before 100
+        (
+            {"lr": 1e-8, "batch_size": 16, "epochs": 3, "measure_every_epochs": 1},
+            "not learning",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
 def test_broken_runs_are_named(settings: dict[str, Any], name: str, digits: Path, tmp_path: Path) -> None:
     assert _train(digits, tmp_path / "run", **settings)[-1] == name
+
+
+def test_data_of_two_images_is_a_dimensional_collapse(tmp_path: Path) -> None:
+    """Black and white squares, whose views are all alike: no weights can give embeddings of a rank above two."""
+    squares = np.zeros((640, 28, 28), np.uint8)
+    squares[::2] = 255
+    np.savez(tmp_path / "squares.npz", x=squares)
+    assert _train(tmp_path / "squares.npz", tmp_path / "run", jitter=0) == ["dimensional collapse"]
 
 
 def test_a_run_that_diverges_leaves_its_verdict(digits: Path, tmp_path: Path) -> None:
@@ -89,13 +101,35 @@ def test_a_run_that_diverges_leaves_its_verdict(digits: Path, tmp_path: Path) ->
     assert _verdicts(tmp_path / "run") == ["diverging"]
 
 
-def test_a_slow_loader_is_named(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    take = ArraySource.take
+class _Clock:
+    """Seconds that pass where a test lets them pass: the same on a slow, a fast and a busy machine."""
 
-    def slow(self: ArraySource, indices: Indices) -> Any:
-        time.sleep(0.2)
-        return take(self, indices)
+    def __init__(self) -> None:
+        self.now = 0.0
 
-    monkeypatch.setattr(ArraySource, "take", slow)
-    settings = {"width": 0.05, "batch_size": 16, "max_steps": 40, "measure_every_epochs": 1}
-    assert _train(digits, tmp_path / "run", **settings)[-1] == "starved by the loader"
+    def perf_counter(self) -> float:
+        self.now += 1e-4
+        return self.now
+
+    def slowed(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def slow(*arguments: Any) -> Any:
+            self.now += 1
+            return work(*arguments)
+
+        return slow
+
+
+@pytest.mark.parametrize("slow", ["loader", "training"])
+def test_a_slow_loader_is_named(
+    slow: str, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = _Clock()
+    monkeypatch.setattr(meter, "time", clock)
+    if slow == "loader":
+        monkeypatch.setattr(ArraySource, "take", clock.slowed(ArraySource.take))
+    else:
+        monkeypatch.setattr(CACRLoss, "parts", clock.slowed(CACRLoss.parts))
+    verdicts = _train(digits, tmp_path / "run")
+    assert verdicts[-1] == ("starved by the loader" if slow == "loader" else "healthy")
+    share = RunFolder(tmp_path / "run").read_metrics()[-1]["data_wait"]
+    assert share == pytest.approx(1 if slow == "loader" else 0, abs=0.01)

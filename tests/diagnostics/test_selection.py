@@ -18,6 +18,8 @@ from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.run_folder import MEASURED
 from tests.conftest import TINY, Run
 
+pytestmark = pytest.mark.trains
+
 SHORT = {**TINY, "epochs": 4, "measure_every_epochs": 1}
 
 

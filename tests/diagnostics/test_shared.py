@@ -12,6 +12,8 @@ from cacr.diagnostics.snapshots import read_pictures, read_snapshots
 from cacr.training import RunFolder, pretrain
 from tests.conftest import TINY, save_images
 
+pytestmark = pytest.mark.trains
+
 
 def _two_processes(*arguments: object, **settings: object) -> subprocess.CompletedProcess[str]:
     flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]

@@ -12,6 +12,8 @@ from cacr.errors import UserError
 from cacr.evaluation import evaluate_run
 from cacr.evaluation.cluster import best_kmeans, matched_accuracy
 
+pytestmark = pytest.mark.trains
+
 
 def _nmi(a: np.ndarray, b: np.ndarray) -> float:
     """I(A; B) / ((H(A) + H(B)) / 2)."""

@@ -18,6 +18,8 @@ from cacr.evaluation.options import LinearSettings, PaperLinearSettings
 from cacr.evaluation.task import Task
 from tests.evaluation.conftest import write_images
 
+pytestmark = pytest.mark.trains
+
 
 def test_results_say_what_they_depend_on(run: Path, images: Path) -> None:
     settings = EvaluateSettings(

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
@@ -8,6 +9,8 @@ from cacr.data import ArraySource, FileSource, open_source
 from cacr.encoders import load_encoder
 from cacr.evaluation import BASELINES, encode
 from cacr.evaluation.machine import Machine
+
+pytestmark = pytest.mark.trains
 
 
 def test_files_are_encoded_as_one_would_by_hand(run: Path, images: Path) -> None:

@@ -9,6 +9,8 @@ from cacr.evaluation.heads import train_probes
 from cacr.evaluation.tuning import Setting
 from cacr.randomness import generator, mixed_seed
 
+pytestmark = pytest.mark.trains
+
 SETTINGS = [Setting(0.1, 0.0), Setting(0.01, 0.1), Setting(0.1, 1e6), Setting(1e-4, 10.0)]
 
 

@@ -6,6 +6,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from cacr.evaluation import knn
 from cacr.evaluation.knn import knn_predict
 
+pytestmark = pytest.mark.trains
+
 
 def data(train: int, test: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)

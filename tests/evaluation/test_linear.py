@@ -8,6 +8,8 @@ from cacr.evaluation import linear
 from cacr.evaluation.linear import Scaling, fit_linear, train_heads
 from cacr.evaluation.options import LinearSettings
 
+pytestmark = pytest.mark.trains
+
 
 def data(count: int, dim: int, *, noise: float = 1.0, seed: int = 0) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)

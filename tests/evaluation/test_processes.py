@@ -9,6 +9,8 @@ import pytest
 from cacr.evaluation import evaluate_run, read_results
 from tests.evaluation.conftest import write_images
 
+pytestmark = pytest.mark.trains
+
 
 @pytest.mark.parametrize("kind", ["files", pytest.param("arrays", marks=pytest.mark.slow)])
 def test_two_processes_give_the_numbers_of_one(run: Path, tmp_path: Path, kind: str) -> None:

@@ -14,6 +14,8 @@ from cacr.evaluation.options import RetrievalSettings
 from cacr.evaluation.retrieval import rank_gallery, retrieval
 from cacr.evaluation.task import LabelledFeatures, Task
 
+pytestmark = pytest.mark.trains
+
 
 def _literal(queries: np.ndarray, labels: np.ndarray, gallery: np.ndarray, classes: np.ndarray, k: int):
     """Average precision by scikit-learn and recall@k by sorting, query by query."""

@@ -16,6 +16,8 @@ from cacr.evaluation.suite_report import SuiteReport
 from tests.evaluation.conftest import write_images
 from tests.evaluation.test_result import RESULT
 
+pytestmark = pytest.mark.trains
+
 VALUES = {"protocols": ("fewshot",), "search": "quick", "epochs": 1, "final_epochs": 2, "workers": 0}
 
 

@@ -25,6 +25,8 @@ from cacr.reporting.shown import open_shown
 from cacr.reporting.sprites import Sheet, SquareCrop, pictures
 from tests.reporting.conftest import CLASSES, colour_of
 
+pytestmark = pytest.mark.trains
+
 
 @pytest.fixture(scope="module")
 def gallery(coloured_run: Path) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from cacr.training.checkpoints import load_latest
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
 
+pytestmark = pytest.mark.trains
+
 TRAINED = [name for name in FRAMEWORKS.names() if FRAMEWORKS[name].refusal(OBJECTIVES["cacr"]()) is None]
 
 

@@ -28,6 +28,7 @@ def test_the_largest_page_is_under_15_mb(
     page, missing = write_report([run])
     assert missing == "" and page.stat().st_size < 15_000_000
     context = browser.new_page()
+    context.set_default_timeout(0)
     context.goto(page.as_uri())
     context.wait_for_selector("body[data-ready=yes]")
     canvas = context.locator(".map canvas:not(.over)")
