@@ -3,7 +3,11 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all lint install format browser
+# One process per core. `worksteal` starts with tests in their order, so that most fixtures of a module are made once,
+# and lets an idle process take tests from a busy one: the longest module does not decide when all is done.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
+.PHONY: demo test test-slow test-all test-portable lint install format browser
 
 demo: install
 	$(BIN)/cacr demo
@@ -14,14 +18,22 @@ lint: install
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
+
+test-slow: install
+	$(PYTEST) -m slow
 
 test-all: lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# What trains, once for each instruction set and number of threads, and on a busy machine; FACTORS="busy OMP" chooses.
+test-portable: install
+	$(BIN)/python tests/portable.py $(FACTORS)
 
 # For the tests of the report page, where no Chromium is installed already; needs the network.
 browser: install
-	@command -v chromium || command -v chromium-browser || command -v google-chrome || $(BIN)/playwright install chromium
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || command -v google-chrome-stable \
+	  || $(BIN)/playwright install chromium
 
 format: install
 	$(BIN)/ruff format .

@@ -21,6 +21,8 @@ from cacr.evaluation import write_result
 from cacr.exporting import FORMATS, export, export_run
 from cacr.exporting.card import preparation
 
+pytestmark = pytest.mark.trains
+
 
 def _save(folder: Path, name: str, size: int, width: float = 1.0) -> Path:
     """A run folder with an encoder whose batch-norm statistics are not those of the beginning."""

@@ -12,6 +12,8 @@ from cacr.frameworks import Framework, InBatch, describe_chunks, encode_twice, i
 from cacr.losses import CACRLoss
 from tests.frameworks.making import make_framework, make_views
 
+pytestmark = pytest.mark.trains
+
 VIEWS, IMAGES, SIZE, DIM = 3, 11, 4, 5
 CHUNK = 4
 

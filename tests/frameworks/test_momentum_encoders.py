@@ -13,6 +13,8 @@ from cacr.frameworks.key_encoder import ema_at, usual_ema
 from cacr.losses import OBJECTIVES
 from tests.frameworks.making import DIM, make_framework, make_views
 
+pytestmark = pytest.mark.trains
+
 STEPS, LR = 5, 0.5
 
 

@@ -15,6 +15,8 @@ from cacr.encoders import share_statistics
 from cacr.frameworks import Queue
 from tests.frameworks.making import make_framework, make_views
 
+pytestmark = pytest.mark.trains
+
 IMAGES = (8, 7)
 """Images of the global batch of each step: shared evenly, and unevenly."""
 

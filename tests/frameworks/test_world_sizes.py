@@ -23,6 +23,8 @@ from cacr.frameworks import FRAMEWORKS, exchanged, gather
 from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
 from tests.frameworks.making import make_framework, make_views
 
+pytestmark = pytest.mark.trains
+
 VIEWS, INPUT, DIM = 3, 4, 5
 UNEVEN, EVEN, FEWEST = 7, 8, 5
 """Images of the global batch: shared unevenly, as at the end of an epoch; evenly; down to one a process of four."""

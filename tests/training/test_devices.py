@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 from safetensors.torch import load_file
 
 from tests.conftest import TINY, Run, refused
+
+pytestmark = pytest.mark.trains
 
 SETTINGS = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
 TWO = ["--devices", 2, *SETTINGS]

@@ -87,6 +87,7 @@ def test_a_test_part_is_measured_and_all_else_is_trained_on(classes: Path) -> No
     assert again.origin == "split" and len(again.training) == 35
 
 
+@pytest.mark.trains
 def test_a_resumed_run_keeps_its_division(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "run"
     save_images(data, 24)

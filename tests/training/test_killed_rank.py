@@ -7,9 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from cacr.training.checkpoints import list_checkpoints
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
+
+pytestmark = pytest.mark.trains
 
 SETTINGS = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
 

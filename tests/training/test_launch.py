@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from safetensors.torch import load_file
 
 from tests.conftest import TINY
+
+pytestmark = pytest.mark.trains
 
 SETTINGS = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
 

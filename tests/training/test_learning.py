@@ -8,6 +8,8 @@ from cacr import evaluate
 from cacr.frameworks import FRAMEWORKS
 from cacr.training import pretrain
 
+pytestmark = pytest.mark.trains
+
 SHORT = {"data": "digits", "width": 0.1, "views": 2, "batch_size": 64, "max_steps": 100}
 
 MARGIN = 0.1

@@ -13,6 +13,8 @@ from cacr.training.checkpoints import load_latest
 from cacr.training.lars import LARS
 from tests.conftest import TINY
 
+pytestmark = pytest.mark.trains
+
 
 def test_lars_equals_its_equations_and_spares_biases() -> None:
     torch.manual_seed(0)

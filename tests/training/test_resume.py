@@ -27,6 +27,8 @@ from cacr.training.pretrain import pretrain
 from cacr.training.run_folder import RunFolder
 from tests.conftest import TINY, files_of, save_images
 
+pytestmark = pytest.mark.trains
+
 EPOCHS, STEPS = 4, 16  # 26 images in batches of 8: three full batches and one of two, four times
 SETTINGS = {**TINY, "epochs": EPOCHS, "batch_size": 8, "log_every_steps": 1, "checkpoint_every_steps": 1}
 ENDLESS = {
