@@ -43,10 +43,14 @@ ENDLESS = {
 """A run that no machine ends before it is stopped, and whose steps do not depend on how many there will be."""
 
 
+def _arguments(data: Path, out: Path, settings: dict[str, Any]) -> list[str]:
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    return ["pretrain", str(data), "--out", str(out), *flags]
+
+
 def _start(data: Path, out: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
     """The command in a process group of its own, as a terminal or a cluster starts it."""
-    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "cacr", "pretrain", str(data), "--out", str(out), *flags]
+    command = [sys.executable, "-m", "cacr", *_arguments(data, out, settings)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -195,7 +199,7 @@ def test_a_second_control_c_says_what_is_lost_and_the_command_that_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_step", interrupted)
-        result = _run(*_command(photos, out, "--set", "checkpoint_every_steps=4")[3:])
+        result = _run(*_arguments(photos, out, {**SETTINGS, "checkpoint_every_steps": 4}))
     assert result.exit_code == 130
     (line,) = [line for line in result.output.splitlines() if line.startswith("interrupted: ")]
     assert line.startswith(f"interrupted: {told}")
@@ -210,7 +214,7 @@ def test_control_c_before_training_says_to_start_again(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    command = _command(photos, tmp_path / "run", "--set", "max_steps=1")[3:]
+    command = _arguments(photos, tmp_path / "run", {**SETTINGS, "max_steps": 1})
     with monkeypatch.context() as patch:
         patch.setattr("cacr.api.train_encoder", interrupted)
         result = _run(*command)
