@@ -52,7 +52,8 @@ def measured(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """
     from cacr.diagnostics.observer import observe
     from cacr.errors import UserError
-    from cacr.training import RunFolder, pretrain
+    from cacr.runs.folder import RunFolder
+    from cacr.training import pretrain
 
     summary = out / "encoder.json"
     finished = summary.exists() and json.loads(summary.read_text(encoding="utf-8"))["training"]["finished"]

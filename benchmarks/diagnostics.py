@@ -29,7 +29,8 @@ def main() -> None:
     options = parser.parse_args()
 
     from cacr.diagnostics.observer import RunObserver
-    from cacr.training import RunFolder, pretrain
+    from cacr.runs.folder import RunFolder
+    from cacr.training import pretrain
     from cacr.training.observer import Seen
 
     class Timed(RunObserver):

@@ -27,7 +27,7 @@ BATCH, WIDTH = 128, 0.25
 
 def train_cacr(options: argparse.Namespace) -> dict[str, float]:
     from cacr import pretrain
-    from cacr.training import RunFolder
+    from cacr.runs.folder import RunFolder
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"

@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, help="file to write (default: where the package keeps it)")
     options = parser.parse_args()
 
-    from cacr.training import RunFolder
+    from cacr.runs.folder import RunFolder
 
     runs = []
     for seed in options.seeds:

@@ -86,7 +86,7 @@ def trained(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, A
 
 def existing(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Names and measurements of runs that are there already; folders that are none are passed over."""
-    from cacr.training import RunFolder
+    from cacr.runs.folder import RunFolder
 
     for path in options.runs:
         if (path / "metrics.jsonl").exists():

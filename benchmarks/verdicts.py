@@ -83,7 +83,7 @@ def judged_rows(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """
     from cacr.diagnostics.verdict import judge
     from cacr.diagnostics.verdict_file import read_history
-    from cacr.training import RunFolder
+    from cacr.runs.folder import RunFolder
 
     measured(out, settings)
     run = RunFolder(out)

@@ -15,7 +15,7 @@ from PIL import Image
 from cacr import bench, cli
 from cacr.diagnostics.verdict import Verdict
 from cacr.diagnostics.verdict_file import write_verdict
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 from tests.conftest import TINY, Run, files_of, refused, save_images
 
 SHORT = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]

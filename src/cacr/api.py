@@ -33,8 +33,9 @@ from cacr.reporting import (
     write_report,
 )
 from cacr.reporting.figures import Drawn, draw_figures
+from cacr.runs.folder import RunFolder
 from cacr.terminal import CleanConsole, bar, working
-from cacr.training import Outcome, RunFolder
+from cacr.training import Outcome
 from cacr.training import pretrain as train_encoder
 
 AnyPath = str | PathLike[str]

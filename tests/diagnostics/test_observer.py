@@ -11,7 +11,7 @@ from cacr.api import pretrain
 from cacr.diagnostics.embedding import at_rest
 from cacr.diagnostics.snapshots import is_due, read_pictures, read_snapshots
 from cacr.diagnostics.verdict import judge
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 from tests.conftest import TINY
 from tests.data.making import encoded, write_shard
 

@@ -14,7 +14,8 @@ from cacr.diagnostics.verdict_file import read_history
 from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES, CACRLoss
-from cacr.training import RunFolder, meter, pretrain
+from cacr.runs.folder import RunFolder
+from cacr.training import meter, pretrain
 
 pytestmark = pytest.mark.trains
 

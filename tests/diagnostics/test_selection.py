@@ -13,9 +13,8 @@ from cacr.diagnostics import selection
 from cacr.diagnostics.observer import RunObserver
 from cacr.diagnostics.selection import describe_best, drop_best_after, is_best
 from cacr.encoders import load_encoder
-from cacr.training import RunFolder
+from cacr.runs.folder import MEASURED, RunFolder
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
-from cacr.training.run_folder import MEASURED
 from tests.conftest import TINY, Run
 
 pytestmark = pytest.mark.trains

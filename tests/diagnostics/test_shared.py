@@ -9,7 +9,8 @@ import pytest
 
 from cacr.diagnostics.observer import observe
 from cacr.diagnostics.snapshots import read_pictures, read_snapshots
-from cacr.training import RunFolder, pretrain
+from cacr.runs.folder import RunFolder
+from cacr.training import pretrain
 from tests.conftest import TINY, save_images
 
 pytestmark = pytest.mark.trains

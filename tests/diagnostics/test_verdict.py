@@ -11,7 +11,7 @@ import pytest
 
 from cacr.diagnostics.verdict import STOPPING, Name, Verdict, judge
 from cacr.diagnostics.verdict_file import in_words, read_history, read_verdict, write_verdict
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 HEALTHY = {
     "positive_distance": 0.4,

@@ -13,8 +13,8 @@ from scipy import stats
 import cacr
 from cacr.errors import UserError
 from cacr.evaluation import Result, compare_runs, write_result
-from cacr.evaluation.budget import Budget, budget_of
 from cacr.reporting import comparison_tables
+from cacr.runs.budget import Budget, budget_of
 
 TRAINING = {"images": 50, "views": 2, "batch_size": 16, "steps": 8, "processes": 1, "finished": True}
 

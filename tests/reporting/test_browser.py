@@ -21,7 +21,7 @@ from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
 
 pytestmark = pytest.mark.trains

@@ -11,7 +11,7 @@ from cacr.errors import UserError
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.facts import run_facts, verdict_of
 from cacr.reporting.series import MOST_POINTS, charts_for, read_reference, series_of
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 
 def test_figures_become_curves_with_gaps_and_at_most_so_many_points() -> None:

@@ -20,7 +20,7 @@ from cacr.reporting.figures.entropy import entropy_figure
 from cacr.reporting.figures.neighbourhood import neighbourhood_figure, place
 from cacr.reporting.figures.runs import read_runs
 from cacr.reporting.figures.weights import weights_figure
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 VIEWS, IMAGES, DIM = 4, 20, 6
 

@@ -20,11 +20,11 @@ from cacr.cli import app
 from cacr.diagnostics.observer import observe
 from cacr.errors import SettingsError, UserError
 from cacr.frameworks import FRAMEWORKS
+from cacr.runs.folder import RunFolder
 from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from cacr.training.job import Position, Training
 from cacr.training.pretrain import pretrain
-from cacr.training.run_folder import RunFolder
 from tests.conftest import TINY, files_of, save_images
 
 pytestmark = pytest.mark.trains

@@ -15,12 +15,12 @@ from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, o
 from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.errors import UserError
 from cacr.randomness import generator
+from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.precision import cpu_flags, has_fast_bf16
 from cacr.training.pretrain import build_method
 from cacr.training.resolve import describe, resolve
-from cacr.training.run_folder import RunFolder
 from cacr.views import PRESETS, Views
 
 BATCH, VIEWS = 64, 2

@@ -88,7 +88,7 @@ def pretrain(
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
     from cacr.api import pretrain_with
     from cacr.diagnostics.selection import describe_best
-    from cacr.training import RunFolder
+    from cacr.runs.folder import RunFolder
 
     with _interruptible(out, resume_command(out)):
         outcome = pretrain_with(values, out, resume=resume)
@@ -107,7 +107,7 @@ def _interruptible(out: Path, again: str) -> Iterator[None]:
         out: the run folder.
         again: the command that continues a run.
     """
-    from cacr.training import RunFolder
+    from cacr.runs.folder import RunFolder
     from cacr.training.checkpoints import list_checkpoints
 
     try:

@@ -6,8 +6,7 @@ from typing import Any
 
 from cacr.encoders.files import WEIGHTS, read_info
 from cacr.errors import UserError
-from cacr.training import RunFolder
-from cacr.training.run_folder import MEASURED
+from cacr.runs.folder import MEASURED, RunFolder
 
 
 def worth(figures: Mapping[str, Any]) -> float:

@@ -17,7 +17,7 @@ from torch.nn.functional import interpolate
 from cacr.diagnostics.embedding import HeldOutImages
 from cacr.errors import UserError
 from cacr.files import write_atomically
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 IMAGES = 128
 """Images of the batch, the first ones of those that are measured."""

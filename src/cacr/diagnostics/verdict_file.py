@@ -8,7 +8,7 @@ from typing import Any
 
 from cacr.diagnostics.verdict import Verdict
 from cacr.files import write_atomically
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 _KEYS = {*(item.name for item in fields(Verdict)), "history"}
 

@@ -16,12 +16,12 @@ from cacr.evaluation.embed import Embedded, embed, embed_source
 from cacr.evaluation.evaluate import evaluate, evaluate_run
 from cacr.evaluation.features import Features, encode
 from cacr.evaluation.registry import PROTOCOLS, Score
-from cacr.evaluation.result import Result, read_results, results_table, write_result
 from cacr.evaluation.search import Found, Neighbour, search_source
 from cacr.evaluation.sets import TransferSet, is_suite, transfer_sets
 from cacr.evaluation.suite import evaluate_suite
 from cacr.evaluation.suite_report import Failure, SuiteReport, suite_table
 from cacr.evaluation.task import Task
+from cacr.runs.result import Result, read_results, results_table, write_result
 
 __all__ = [
     "BASELINES",

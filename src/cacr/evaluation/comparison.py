@@ -10,12 +10,12 @@ from typing import Any
 from cacr.config import FORMAT, RESUMABLE, PretrainSettings
 from cacr.encoders.files import read_info, weights_file
 from cacr.errors import UserError
-from cacr.evaluation.budget import Budget, budget_of
 from cacr.evaluation.measurements import measurements
-from cacr.evaluation.result import Result, read_results, versions
 from cacr.evaluation.significance import LEVEL, Difference, compare_scores, holm
 from cacr.files import write_atomically
-from cacr.training import RunFolder
+from cacr.runs.budget import Budget, budget_of
+from cacr.runs.folder import RunFolder
+from cacr.runs.result import Result, read_results, versions
 
 _NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed"}
 _SHOWN = 3  # measurements that one note names

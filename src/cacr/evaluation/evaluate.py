@@ -18,12 +18,12 @@ from cacr.evaluation.machine import choose_machine
 from cacr.evaluation.options import TransferSettings
 from cacr.evaluation.processes import rank
 from cacr.evaluation.registry import PROTOCOLS
-from cacr.evaluation.result import Result, fingerprint, write_result
 from cacr.evaluation.sets import is_suite
 from cacr.evaluation.settings import check_metric, evaluate_settings, protocol_settings
 from cacr.evaluation.task import Task
 from cacr.files import require_writable
 from cacr.reading.files import user_path
+from cacr.runs.result import Result, fingerprint, write_result
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cacr.evaluation.result import Result
+from cacr.runs.result import Result
 
 Results = Mapping[str, Mapping[int, Sequence[Result]]]
 """Results of runs by the name of their group and the seed of their training."""

@@ -12,7 +12,6 @@ from cacr.errors import UserError, refusal
 from cacr.evaluation.evaluate import Contestant, contestants, evaluation_folder, locations, measure
 from cacr.evaluation.features import Progress
 from cacr.evaluation.labelled import metric_of, open_labelled
-from cacr.evaluation.result import Result, read_results, versions
 from cacr.evaluation.sets import SUITE, is_suite
 from cacr.evaluation.settings import (
     check_metric,
@@ -23,6 +22,7 @@ from cacr.evaluation.settings import (
 from cacr.evaluation.suite_report import Failure, SuiteReport
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
+from cacr.runs.result import Result, read_results, versions
 
 Tell = Callable[[str], None]
 """Called with a line of text when a data set is done."""

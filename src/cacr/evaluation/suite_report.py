@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from cacr.evaluation.result import Result, shown_notes, with_lines
 from cacr.files import printable
+from cacr.runs.result import Result, shown_notes, with_lines
 
 DECIMALS = 3
 """Scores that agree to a tenth of a percent are a tie, as in the paper's table."""

@@ -9,9 +9,9 @@ from cacr.config import PretrainSettings
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.evaluation import Result
-from cacr.evaluation.budget import budget_of
-from cacr.evaluation.result import shown_notes
 from cacr.files import printable
+from cacr.runs.budget import budget_of
+from cacr.runs.result import shown_notes
 
 _LIBRARIES = {"timm": "timm", "torch": "pytorch", "onnx": "onnx"}
 _ABOUT_MACHINES = ("data_root", "download", "accelerator", "devices", "nodes", "workers")

@@ -14,7 +14,7 @@ from cacr.exporting.card import model_card
 from cacr.exporting.format import FORMATS, Features
 from cacr.files import appearing, require_new_file, write_atomically
 from cacr.randomness import generator
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 TOLERANCE = 1e-5
 """Largest difference of a feature, as a share of the largest feature."""

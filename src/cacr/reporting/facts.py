@@ -10,10 +10,10 @@ from cacr.diagnostics.verdict_file import read_verdict
 from cacr.encoders.files import read_info
 from cacr.errors import UserError
 from cacr.evaluation import Result, read_results
-from cacr.evaluation.budget import budget_of
 from cacr.files import printable
 from cacr.reporting.series import read_reference, series_of
-from cacr.training import RunFolder
+from cacr.runs.budget import budget_of
+from cacr.runs.folder import RunFolder
 
 RESULTS_HEADER = ("run", "protocol", "what", "labels", "measure", "score", "data", "judged on", "settings")
 _TILES = 4

@@ -13,7 +13,7 @@ from cacr.encoders.files import weights_file
 from cacr.errors import UserError
 from cacr.losses import OBJECTIVES, Objective
 from cacr.losses.engine.pairs import unit
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 from cacr.training.checkpoints import load_latest
 from cacr.training.pretrain import build_method
 

@@ -18,8 +18,8 @@ from cacr.reporting.model import encoder_digest
 from cacr.reporting.packing import script_json
 from cacr.reporting.series import charts_for
 from cacr.reporting.shown import MOST_POINTS
+from cacr.runs.folder import RunFolder
 from cacr.shell import shell_words
-from cacr.training import RunFolder
 
 _STYLES = ("page.css", "charts.css", "map.css")
 _SCRIPTS = ("dom", "unpack", "tables", "charts", "pictures", "points", "map", "gallery", "main")

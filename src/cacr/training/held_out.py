@@ -12,8 +12,8 @@ from cacr.data.source import Indices
 from cacr.errors import UserError
 from cacr.files import write_atomically
 from cacr.randomness import numpy_generator
+from cacr.runs.folder import RunFolder
 from cacr.shell import shell_words
-from cacr.training.run_folder import RunFolder
 
 Origin = Literal["test", "split", "training"]
 

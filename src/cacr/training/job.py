@@ -12,8 +12,8 @@ import cacr
 from cacr.config import FORMAT, PretrainSettings
 from cacr.data import Loader
 from cacr.frameworks import Framework
+from cacr.runs.folder import RunFolder
 from cacr.training.checkpoints import State
-from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import Schedule
 from cacr.views import Views
 

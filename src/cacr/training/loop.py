@@ -18,6 +18,7 @@ from cacr.encoders import save_encoder
 from cacr.errors import UserError
 from cacr.losses import NotFiniteError
 from cacr.randomness import generator, mixed_seed
+from cacr.runs.folder import RunFolder
 from cacr.shell import shell_words
 from cacr.training.checkpoints import list_checkpoints, save_checkpoint
 from cacr.training.interrupt import Interrupt
@@ -26,7 +27,6 @@ from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
 from cacr.training.progress import TrainingProgress
-from cacr.training.run_folder import RunFolder
 
 T = TypeVar("T")
 AUTO_CHECKPOINT_SECONDS = 20.0

@@ -30,6 +30,7 @@ from cacr.files import check_format, write_atomically
 from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
 from cacr.reading.files import kind_of, user_path
+from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command, shell_words
 from cacr.terminal import CleanConsole
 from cacr.training.announce import announce
@@ -45,7 +46,6 @@ from cacr.training.observer import Observer
 from cacr.training.optimizers import build_optimizer
 from cacr.training.recipes import with_recipe
 from cacr.training.resolve import Described, describe, resolve, run_length
-from cacr.training.run_folder import RunFolder
 from cacr.training.schedules import build_schedule
 from cacr.views import PRESETS, Preset, Views
 from cacr.views.presets import shorter_side

@@ -9,7 +9,7 @@ from typing import Any
 from cacr.config import PretrainSettings
 from cacr.evaluation import Result, read_results
 from cacr.losses import OBJECTIVES
-from cacr.training import RunFolder
+from cacr.runs.folder import RunFolder
 
 T_POS, T_NEG = 1.0, 2.0
 """The paper's, for objectives that have none of their own."""

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from cacr.training.run_folder import RunFolder
+from cacr.runs.folder import RunFolder
 
 
 def test_lines_that_are_no_metrics_are_skipped(tmp_path: Path) -> None:
