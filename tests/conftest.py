@@ -26,8 +26,9 @@ TINY = {
     "batch_size": 8,
     "preset": "cifar",
     "workers": 0,
+    "precision": "float32",
 }
-"""Settings of a run that takes a second."""
+"""Settings of a run that takes a second; ``auto`` would be bf16 on some processors, and other numbers there."""
 
 
 def save_images(

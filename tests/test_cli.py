@@ -12,7 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from cacr import bench, cli
+from cacr import cli
+from cacr.commands import bench
 from cacr.diagnostics.verdict import Verdict
 from cacr.diagnostics.verdict_file import write_verdict
 from cacr.runs.folder import RunFolder
@@ -176,12 +177,13 @@ def test_a_full_disk_is_told(run: Run, photos: Path, tmp_path: Path, monkeypatch
     refused(run, arguments, "is the disk full?")
 
 
-def test_resuming_a_finished_run_says_so(run: Run, trained: Path) -> None:
-    code, text = run("pretrain", "--out", trained, "--resume")
+def test_resuming_a_finished_run_says_so(run: Run, trained: Path, tmp_path: Path) -> None:
+    finished = shutil.copytree(trained, tmp_path / "finished")
+    code, text = run("pretrain", "--out", finished, "--resume")
     assert code == 0 and "already finished" in text
 
 
-def test_wrong_evaluations_arerefused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
+def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
     refused(run, ["evaluate", trained, "--data", classes, "--protocol", "knm"], "did you mean knn")
     refused(run, ["evaluate", tmp_path, "--data", classes], "encoder.safetensors")
     refused(
