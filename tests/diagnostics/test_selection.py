@@ -13,8 +13,9 @@ from cacr.diagnostics import selection
 from cacr.diagnostics.observer import RunObserver
 from cacr.diagnostics.selection import describe_best, drop_best_after, is_best
 from cacr.encoders import load_encoder
-from cacr.runs.folder import MEASURED, RunFolder
+from cacr.runs.folder import RunFolder
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.figures import MEASURED
 from tests.conftest import TINY, Run
 
 pytestmark = pytest.mark.trains

@@ -56,7 +56,6 @@ class RunObserver:
         self._job, self._console = job, console
         self._images = HeldOutImages(job, source)
         objective = job.method.objective
-        assert isinstance(job.settings.batch_size, int) and isinstance(job.settings.views, int)
         self._trivial_loss = trivial_loss(
             job.method, images=job.settings.batch_size, views=job.settings.views
         )

@@ -6,7 +6,8 @@ from typing import Any
 
 from cacr.encoders.files import WEIGHTS, read_info
 from cacr.errors import UserError
-from cacr.runs.folder import MEASURED, RunFolder
+from cacr.runs.folder import RunFolder
+from cacr.training.figures import MEASURED
 
 
 def worth(figures: Mapping[str, Any]) -> float:

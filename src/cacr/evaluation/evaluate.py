@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings
+from cacr.config import EvaluateSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.files import WEIGHTS, weights_file
@@ -54,17 +54,13 @@ def evaluate_run(
     settings = evaluate_settings(values)
     if settings.devices == 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
         return evaluate(run, settings, progress=progress)
-    from cacr.training.launch import launch
+    from cacr.training.launch import Where, launch
 
-    where = PretrainSettings(
-        data=settings.data, devices=settings.devices, accelerator=settings.accelerator, precision="float32"
-    )
+    where = Where(settings.accelerator, settings.devices)
     return [Result(**plain) for plain in launch(_evaluate_together, where, run, settings)]
 
 
-def _evaluate_together(
-    fabric: object, where: PretrainSettings, run: str | Path, settings: EvaluateSettings
-) -> list[dict[str, Any]]:
+def _evaluate_together(fabric: object, run: str | Path, settings: EvaluateSettings) -> list[dict[str, Any]]:
     """Results as plain values: Fabric refuses to bring frozen dataclasses home."""
     return [asdict(result) for result in evaluate(run, settings)]
 

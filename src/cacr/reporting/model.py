@@ -14,8 +14,8 @@ from cacr.errors import UserError
 from cacr.losses import OBJECTIVES, Objective
 from cacr.losses.engine.pairs import unit
 from cacr.runs.folder import RunFolder
+from cacr.training.build import build_method
 from cacr.training.checkpoints import load_latest
-from cacr.training.pretrain import build_method
 
 _USUAL_T = 2.0
 
@@ -77,7 +77,7 @@ def load_model(path: Path) -> RunModel:
         if state is None:
             raise UserError("no checkpoint is left")
         with torch.random.fork_rng():  # building draws random weights, and a caller keeps its own numbers
-            method = build_method(settings, None, [])
+            method, _ = build_method(settings)
         method.load_state_dict(state["method"])
     except (UserError, RuntimeError, KeyError) as error:
         note = f"The projection head is not known ({error}): weights are computed on features."

@@ -10,14 +10,11 @@ from typing import Any
 
 import yaml
 
-from cacr.config import FORMAT, PretrainSettings, make
+from cacr.config import FORMAT, ResolvedSettings, make
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
 from cacr.reading.documents import read_yaml
 from cacr.reading.files import kind_of
-
-MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
-"""Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +95,18 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"cannot create {self.path}: {error.strerror}") from None
 
-    def write_settings(self, settings: PretrainSettings, versions: dict[str, str]) -> None:
+    def write_settings(self, settings: ResolvedSettings, versions: dict[str, str]) -> None:
         """Store resolved settings."""
         content = {"format": FORMAT, "versions": versions, "settings": settings.model_dump(mode="json")}
         write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
 
-    def read_settings(self) -> PretrainSettings:
+    def read_settings(self) -> ResolvedSettings:
         """Settings of the run; a newer format is refused."""
         if kind_of(self.config) is None:
             raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
         content = read_yaml(self.config)
         check_format(content.get("format"), self.config)
-        return make(PretrainSettings, content.get("settings") or {})
+        return make(ResolvedSettings, content.get("settings") or {})
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines of ``metrics.jsonl`` that are whole: objects with a step.
@@ -125,11 +122,6 @@ class RunFolder:
                 if isinstance(row, dict) and type(row.get("step")) is int:  # True is no step
                     rows.append(row)
         return rows
-
-    def last_measured(self) -> dict[str, Any]:
-        """What was last measured without labels, and when: :data:`MEASURED`; empty if nothing was."""
-        rows = (row for row in reversed(self.read_metrics()) if "effective_rank" in row)
-        return {name: value for name, value in next(rows, {}).items() if name in MEASURED}
 
     def drop_metrics_after(self, step: int) -> None:
         """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""
