@@ -154,7 +154,7 @@ def test_hcl_learns_on_the_views_of_pretraining(
 
     _assert_same(score, trained, _literal(task, view, 20, [0.05] * 3, adam, small=False))
     judged: list[torch.Tensor] = []
-    monkeypatch.setattr(streamed, "_judge", lambda _, values, labels: judged.append(values.clone()) or 0.0)
+    monkeypatch.setattr(streamed, "_judge", lambda _, values, *others: judged.append(values.clone()) or 0.0)
     linear_hcl(task, HclLinearSettings(lr=0.05, epochs=3, batch_size=20, compat=True))
     for values in judged:  # features of other statistics
         assert (values - task.test.values).abs().max() > 0.1 * task.test.values.abs().max()
