@@ -8,21 +8,11 @@ from typing import Any
 from cacr.diagnostics.observer import observe
 from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.distributed import is_first_process
-from cacr.evaluation import (
-    Comparison,
-    Embedded,
-    Found,
-    Result,
-    SuiteReport,
-    compare_runs,
-    embed_source,
-    evaluate_run,
-    search_source,
-    write_comparison,
-)
+from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evaluate_run, write_comparison
 from cacr.evaluation import evaluate_suite as measure_suite
 from cacr.evaluation.settings import listed_names, quick_options
 from cacr.exporting import Exported, export_run
+from cacr.features import Embedded, Found, embed_source, search_source
 from cacr.files import require_new_file
 from cacr.reporting import (
     MOST_PICTURES,
@@ -202,7 +192,7 @@ def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embe
         data: a folder of images, or the name of a data set.
         out: the file, which must not exist yet.
         settings: ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
-            :func:`cacr.evaluation.embed_source`.
+            :func:`cacr.features.embed_source`.
 
     Returns:
         How many images were written, and what was left out.
@@ -222,7 +212,7 @@ def search(
         data: a folder of images, or the name of a data set.
         out: a picture of what was found to write, which must not exist yet.
         settings: ``k``, ``features``, ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
-            :func:`cacr.evaluation.search_source`.
+            :func:`cacr.features.search_source`.
     """
     if out is not None:
         require_new_file(Path(out), PICTURES)

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.errors import UserError
-from cacr.evaluation import evaluate_run, evaluate_suite, read_results, suite_table
-from cacr.evaluation.suite_report import SuiteReport
+from cacr.evaluation import evaluate_run, evaluate_suite, read_results
+from cacr.evaluation.results.suite_report import SuiteReport
+from cacr.reporting.suite import suite_table
 from tests.evaluation.conftest import write_images
 from tests.runs.test_result import RESULT
 

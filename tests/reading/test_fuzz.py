@@ -24,8 +24,8 @@ from cacr.decode import read_rgb
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.encoders.initial_weights import load_weights
 from cacr.errors import UserError
-from cacr.evaluation.search import read_features
 from cacr.evaluation.settings import evaluate_settings
+from cacr.features.search import read_features
 from cacr.reporting.page import _old_gallery
 from cacr.runs.result import Result, read_results, write_result
 from cacr.training.check import check_settings

@@ -16,7 +16,7 @@ from PIL import Image
 
 from cacr.diagnostics.verdict import Verdict
 from cacr.diagnostics.verdict_file import write_verdict
-from cacr.evaluation import encode
+from cacr.features import encode
 from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model

@@ -60,8 +60,9 @@ def evaluate(
     """
     from cacr.api import evaluate_suite_with, evaluate_with
     from cacr.distributed import is_first_process
-    from cacr.evaluation import is_suite, results_table, suite_table
+    from cacr.evaluation import is_suite, results_table
     from cacr.evaluation.settings import quick_options
+    from cacr.reporting.suite import suite_table
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
     values = given(assignments, **flags, protocols=protocol)

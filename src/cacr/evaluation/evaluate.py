@@ -12,15 +12,15 @@ from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.files import WEIGHTS, weights_file
 from cacr.errors import UserError
 from cacr.evaluation.baselines import BASELINES
-from cacr.evaluation.features import Progress
-from cacr.evaluation.labelled import LabelledData, open_labelled
-from cacr.evaluation.machine import choose_machine
+from cacr.evaluation.data.labelled import LabelledData, open_labelled
+from cacr.evaluation.data.sets import is_suite
+from cacr.evaluation.data.task import Task
 from cacr.evaluation.options import TransferSettings
-from cacr.evaluation.processes import rank
 from cacr.evaluation.registry import PROTOCOLS
-from cacr.evaluation.sets import is_suite
 from cacr.evaluation.settings import check_metric, evaluate_settings, protocol_settings
-from cacr.evaluation.task import Task
+from cacr.features.encode import Progress
+from cacr.features.machine import choose_machine
+from cacr.features.processes import rank
 from cacr.files import require_writable
 from cacr.reading.files import user_path
 from cacr.runs.result import Result, fingerprint, write_result

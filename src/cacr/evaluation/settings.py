@@ -5,8 +5,8 @@ from typing import Any, get_type_hints
 
 from cacr.config import EvaluateSettings, Settings, make, make_what_fits
 from cacr.errors import SettingsError, UserError
-from cacr.evaluation.metrics import METRICS
 from cacr.evaluation.registry import PROTOCOLS
+from cacr.evaluation.results.metrics import METRICS
 from cacr.registry import UnknownNameError, nearest
 
 

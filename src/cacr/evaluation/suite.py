@@ -9,17 +9,17 @@ from typing import Any
 
 from cacr.config import EvaluateSettings, Settings
 from cacr.errors import UserError, refusal
+from cacr.evaluation.data.labelled import metric_of, open_labelled
+from cacr.evaluation.data.sets import SUITE, is_suite
 from cacr.evaluation.evaluate import Contestant, contestants, evaluation_folder, locations, measure
-from cacr.evaluation.features import Progress
-from cacr.evaluation.labelled import metric_of, open_labelled
-from cacr.evaluation.sets import SUITE, is_suite
+from cacr.evaluation.results.suite_report import Failure, SuiteReport
 from cacr.evaluation.settings import (
     check_metric,
     evaluate_settings,
     has_own_measure,
     protocol_settings,
 )
-from cacr.evaluation.suite_report import Failure, SuiteReport
+from cacr.features.encode import Progress
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.result import Result, read_results, versions

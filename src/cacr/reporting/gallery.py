@@ -15,9 +15,9 @@ from cacr.diagnostics.layout import Points, aligned, clusters, layout
 from cacr.diagnostics.relations import Related, hardest_pushes, nearest
 from cacr.diagnostics.suspects import DUPLICATE, Pairs, agree, among, correlation, one_each, pairs_of
 from cacr.errors import UserError
-from cacr.evaluation import encode
-from cacr.evaluation.features import Progress
-from cacr.evaluation.machine import Machine, choose_machine
+from cacr.features import encode
+from cacr.features.encode import Progress
+from cacr.features.machine import Machine, choose_machine
 from cacr.losses.engine.pairs import unit
 from cacr.randomness import numpy_generator
 from cacr.reporting.model import RunModel, load_model

@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor
 
 from cacr.data import Loader, Source
-from cacr.evaluation.machine import Machine
+from cacr.features.machine import Machine
 from cacr.losses.measures import negative_weights, positive_weights
 from cacr.randomness import generator, numpy_generator
 from cacr.reporting.model import RunModel

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cacr.data import Loader, Source
 from cacr.data.source import Indices
-from cacr.evaluation.machine import Machine
+from cacr.features.machine import Machine
 
 _QUALITIES = (88, 75, 60, 45, 30, 15, 5)
 
