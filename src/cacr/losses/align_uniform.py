@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_not_negative, check_positive
+from cacr.losses.engine.arguments import check_not_negative, check_positive
 from cacr.losses.engine.pairs import Pairs
 from cacr.losses.engine.reductions import Backend, lse
 from cacr.losses.objective import OBJECTIVES, Objective

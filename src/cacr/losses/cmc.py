@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, Objective

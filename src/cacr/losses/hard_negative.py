@@ -2,7 +2,7 @@
 
 from torch import Tensor, logaddexp
 
-from cacr.losses.engine.checks import check_not_negative, check_positive, check_share
+from cacr.losses.engine.arguments import check_not_negative, check_positive, check_share
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp

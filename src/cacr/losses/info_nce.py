@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.false_negatives import cosines_at, find_false_negatives, without
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Backend, lse

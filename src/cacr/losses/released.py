@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cacr.losses.cacr import CACRLoss
-from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import mean
 from cacr.losses.info_nce import one_vs_many

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.neighbours import nearest
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Keys, mean, mean_of
