@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from cacr.distributed import world_size
 from cacr.encoders import Encoder
 from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, Negatives, encode_views
-from cacr.frameworks.gather import exchanged, gather, world_size
+from cacr.frameworks.gather import exchanged, gather
 from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
 from cacr.frameworks.trial import why_not
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss, queued
