@@ -39,7 +39,7 @@ class AlignUniformLoss(Objective):
         uniform: The factor of the uniformity.
     """
 
-    spreads = True
+    supports_ring = True
 
     def __init__(self, alpha: float = 2.0, t: float = 2.0, align: float = 1.0, uniform: float = 1.0) -> None:
         super().__init__()

@@ -51,7 +51,7 @@ class CACRLoss(Objective):
         torch.Size([])
     """
 
-    spreads = True
+    supports_ring = True
 
     def __init__(
         self,

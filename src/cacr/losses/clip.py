@@ -26,7 +26,7 @@ class CLIPLoss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.07, most: float = 100.0, learned: bool = True) -> None:
         super().__init__()

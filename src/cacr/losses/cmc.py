@@ -23,7 +23,7 @@ class CMCLoss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.19) -> None:
         super().__init__()

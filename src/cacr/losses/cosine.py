@@ -14,7 +14,7 @@ class BYOLLoss(Objective):
     ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
     """
 
-    spreads = True
+    supports_ring = True
 
     def of_views(self, z: Tensor) -> dict[str, Tensor]:
         """``loss``, from the embeddings of one batch."""
@@ -33,7 +33,7 @@ class SimSiamLoss(Objective):
     ``momentum(predictions, projections.detach())``; without the predictor and the stop it collapses.
     """
 
-    spreads = True
+    supports_ring = True
 
     def of_views(self, z: Tensor) -> dict[str, Tensor]:
         """``loss``, from the embeddings of one batch."""

@@ -28,7 +28,7 @@ class HardNegativeLoss(Objective):
     """
 
     negatives: Negatives = "all"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.5, beta: float = 1.0, tau_plus: float = 0.1) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ class InfoNCELoss(Objective):
                 f"false_negatives must be 'keep' with negatives {negatives!r}; others need 'all'"
             )
         self.temperature, self.negatives = temperature, negatives
-        self.spreads = false_negatives == "keep"
+        self.supports_ring = false_negatives == "keep"
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

@@ -61,7 +61,7 @@ class ReleasedMoCoV3Loss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 1.0, cost: ReleasedCost = "rbf") -> None:
         super().__init__()

@@ -35,7 +35,7 @@ class TripletLoss(Objective):
         check_positive(margin=margin)
         check_choice(Mining, mining=mining)
         check_choice(Negatives, negatives=negatives)
-        self.spreads = mining == "none"
+        self.supports_ring = mining == "none"
         self.margin, self.mining, self.negatives = margin, mining, negatives
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
