@@ -65,7 +65,9 @@ def _cases() -> Iterator[tuple[str, Compute]]:
                 )
         for name, objective in _variants().items():
             for kind, build in BUILDERS.items():
-                if (objective.spreads or exchange == "gather") and (kind == "in_batch" or "queue" in name):
+                if (objective.supports_ring or exchange == "gather") and (
+                    kind == "in_batch" or "queue" in name
+                ):
                     yield f"{exchange}, {kind}, {name}", _of_pairs(exchange, build, objective)
     for kind in NORMS:
         yield f"batch norm {kind}", _of_batch_norm(kind)
@@ -73,7 +75,7 @@ def _cases() -> Iterator[tuple[str, Compute]]:
 
 def _takes(exchange: str, framework: str, objective: str) -> bool:
     method = make_framework(framework, objective) if _is_taken(framework, objective) else None
-    return method is not None and (exchange == "gather" or method.objective.spreads)
+    return method is not None and (exchange == "gather" or method.objective.supports_ring)
 
 
 def _is_taken(framework: str, objective: str) -> bool:
@@ -223,7 +225,7 @@ def test_p16_loss_and_gradients_do_not_depend_on_the_number_of_processes(
 
 
 def test_every_framework_and_objective_is_among_the_cases(alone: dict[str, Found]) -> None:
-    gathered = {name for name in OBJECTIVES if not OBJECTIVES[name]().spreads}
+    gathered = {name for name in OBJECTIVES if not OBJECTIVES[name]().supports_ring}
     assert gathered == {"barlow_twins", "swav"}  # they compare whole batches, not pairs
     for framework in FRAMEWORKS:
         for objective in OBJECTIVES:

@@ -9,8 +9,8 @@ import torch
 
 from cacr.config import Auto
 from cacr.data import Source
+from cacr.distributed import world_size
 from cacr.errors import UserError
-from cacr.features.processes import world_size
 from cacr.reading.memory import free_memory
 
 

@@ -1,7 +1,7 @@
 """Frameworks: how the views of a batch become queries, keys and a loss."""
 
 from cacr.frameworks.chunks import describe_chunks, encode_twice, in_chunks
-from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, Negatives
+from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, NegativeCount
 from cacr.frameworks.gather import Exchange, exchanged, gather
 from cacr.frameworks.in_batch import InBatch
 from cacr.frameworks.momentum import Momentum
@@ -14,7 +14,7 @@ __all__ = [
     "Framework",
     "InBatch",
     "Momentum",
-    "Negatives",
+    "NegativeCount",
     "Queue",
     "describe_chunks",
     "encode_twice",

@@ -15,7 +15,7 @@ from cacr.losses import Objective
 from cacr.registry import Registry
 
 
-class Negatives(NamedTuple):
+class NegativeCount(NamedTuple):
     """How many negatives a query has, and where they come from."""
 
     number: int
@@ -104,7 +104,7 @@ class Framework(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def negatives(self, images: int, views: int) -> Negatives:
+    def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query in a global batch of ``images`` with ``views`` views."""
 
     @classmethod
@@ -167,13 +167,15 @@ def encode_views(views: Sequence[Tensor], *modules: nn.Module, batch_norm: str) 
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def batch_negatives(kind: str, images: int, views: int) -> Negatives:
+def batch_negatives(kind: str, images: int, views: int) -> NegativeCount:
     """Negatives from a batch of ``images``: those that ``cacr.losses.engine.pairs`` calls ``kind``."""
     others = images - 1
     match kind:
         case "all":
-            return Negatives(views * others, "all views of the other images in the batch")
+            return NegativeCount(views * others, "all views of the other images in the batch")
         case "cross" | "cross_upper":
-            return Negatives(others, "another view of the other images in the batch, for each pair of views")
+            return NegativeCount(
+                others, "another view of the other images in the batch, for each pair of views"
+            )
         case _:
-            return Negatives(others, "the other images in the batch, same view")
+            return NegativeCount(others, "the other images in the batch, same view")

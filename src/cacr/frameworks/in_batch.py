@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
-from cacr.frameworks.framework import FRAMEWORKS, Framework, Negatives, batch_negatives, encode_views
+from cacr.frameworks.framework import FRAMEWORKS, Framework, NegativeCount, batch_negatives, encode_views
 from cacr.frameworks.gather import exchanged
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss, in_batch
 
@@ -46,6 +46,6 @@ class InBatch(Framework):
             return "in_batch has no predictor and no held target: without them this objective collapses"
         return None
 
-    def negatives(self, images: int, views: int) -> Negatives:
+    def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
         return batch_negatives(self.objective.negatives, images, views)

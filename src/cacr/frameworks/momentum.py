@@ -10,7 +10,7 @@ from cacr.frameworks.framework import (
     FRAMEWORKS,
     Facts,
     Framework,
-    Negatives,
+    NegativeCount,
     batch_negatives,
     encode_views,
 )
@@ -106,7 +106,7 @@ class Momentum(Framework):
         """A share is at most the whole."""
         return [] if 0 <= options["ema"] <= 1 else [f"ema={options['ema']} must lie in [0, 1]"]
 
-    def negatives(self, images: int, views: int) -> Negatives:
+    def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
         found = batch_negatives(self.objective.negatives, images, views)
-        return Negatives(found.number, f"momentum keys of {found.origin}")
+        return NegativeCount(found.number, f"momentum keys of {found.origin}")

@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from cacr.distributed import world_size
 from cacr.encoders import Encoder
-from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, Negatives, encode_views
-from cacr.frameworks.gather import exchanged, gather, world_size
+from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, NegativeCount, encode_views
+from cacr.frameworks.gather import exchanged, gather
 from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
 from cacr.frameworks.trial import why_not
 from cacr.losses import BYOLLoss, Objective, SimSiamLoss, queued
@@ -160,18 +161,22 @@ class Queue(Framework):
             found.append(f"ema={options['ema']} must lie in [0, 1]")
         return found
 
-    def negatives(self, images: int, views: int) -> Negatives:
+    def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
         size = len(self.queue)
         queue = f"the queue (full after {-(-size // images):,} steps)"
         match self.in_batch:
             case "off":
-                return Negatives(size, queue)
+                return NegativeCount(size, queue)
             case "local":
                 others = images // world_size() - 1
-                return Negatives(size + others, f"{queue}, and the other images of the process, same view")
+                return NegativeCount(
+                    size + others, f"{queue}, and the other images of the process, same view"
+                )
             case _:
-                return Negatives(size + images - 1, f"{queue}, and the other images in the batch, same view")
+                return NegativeCount(
+                    size + images - 1, f"{queue}, and the other images in the batch, same view"
+                )
 
 
 @torch.no_grad()

@@ -2,16 +2,17 @@
 
 from cacr.losses.align_uniform import AlignUniformLoss
 from cacr.losses.barlow_twins import BarlowTwinsLoss
+from cacr.losses.byol import BYOLLoss
 from cacr.losses.cacr import CACRLoss
 from cacr.losses.clip import CLIPLoss
 from cacr.losses.cmc import CMCLoss
-from cacr.losses.cosine import BYOLLoss, SimSiamLoss
 from cacr.losses.engine.pairs import Pairs, image_text, in_batch, labelled, momentum, queued
 from cacr.losses.engine.ring import Ring
 from cacr.losses.hard_negative import HardNegativeLoss
 from cacr.losses.info_nce import InfoNCELoss
 from cacr.losses.objective import OBJECTIVES, NotFiniteError, Objective
 from cacr.losses.released import ReleasedMoCoV3Loss, released_moco_v2, released_small_scale
+from cacr.losses.simsiam import SimSiamLoss
 from cacr.losses.swav import SwAVLoss
 from cacr.losses.triplet import TripletLoss
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_not_negative, check_positive
+from cacr.losses.engine.arguments import check_not_negative, check_positive
 from cacr.losses.engine.pairs import Pairs
 from cacr.losses.engine.reductions import Backend, lse
 from cacr.losses.objective import OBJECTIVES, Objective
@@ -39,7 +39,7 @@ class AlignUniformLoss(Objective):
         uniform: The factor of the uniformity.
     """
 
-    spreads = True
+    supports_ring = True
 
     def __init__(self, alpha: float = 2.0, t: float = 2.0, align: float = 1.0, uniform: float = 1.0) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.engine.pairs import Pairs
 from cacr.losses.objective import OBJECTIVES, Objective

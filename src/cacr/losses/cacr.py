@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn.functional import relu
 
-from cacr.losses.engine.checks import check_choice, check_not_negative, check_positive, check_share
+from cacr.losses.engine.arguments import check_choice, check_not_negative, check_positive, check_share
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp, lse_of, mean, mean_of
@@ -51,7 +51,7 @@ class CACRLoss(Objective):
         torch.Size([])
     """
 
-    spreads = True
+    supports_ring = True
 
     def __init__(
         self,

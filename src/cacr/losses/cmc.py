@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, Objective
@@ -23,7 +23,7 @@ class CMCLoss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.19) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from torch import Tensor, logaddexp
 
-from cacr.losses.engine.checks import check_not_negative, check_positive, check_share
+from cacr.losses.engine.arguments import check_not_negative, check_positive, check_share
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp
@@ -28,7 +28,7 @@ class HardNegativeLoss(Objective):
     """
 
     negatives: Negatives = "all"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.5, beta: float = 1.0, tau_plus: float = 0.1) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.false_negatives import cosines_at, find_false_negatives, without
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Backend, lse
@@ -58,7 +58,7 @@ class InfoNCELoss(Objective):
                 f"false_negatives must be 'keep' with negatives {negatives!r}; others need 'all'"
             )
         self.temperature, self.negatives = temperature, negatives
-        self.spreads = false_negatives == "keep"
+        self.supports_ring = false_negatives == "keep"
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

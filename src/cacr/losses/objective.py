@@ -30,13 +30,13 @@ class Objective(nn.Module, ABC):
     Attributes:
         negatives: Which in-batch negatives a call with embeddings uses.
         backend: How reductions over keys are computed; set it to ``dense`` for second-order gradients.
-        spreads: Whether it can be computed while the keys stay spread over the processes (``exchange: ring``):
+        supports_ring: Whether it can be computed while the keys stay spread over the processes (``exchange: ring``):
             made of nothing but the reductions, the positives, and averages that :class:`Pairs` takes.
     """
 
     negatives: Negatives = "same"
     backend: Backend = "auto"
-    spreads: bool = False
+    supports_ring: bool = False
 
     def __init__(self) -> None:  # an objective without settings has an empty signature, not that of nn.Module
         super().__init__()
@@ -48,7 +48,7 @@ class Objective(nn.Module, ABC):
     def parts(self, z: Tensor | Pairs, other: Tensor | None = None) -> dict[str, Tensor]:
         """The loss and the scalars that it is made of, by name; ``loss`` is among them."""
         if isinstance(z, Pairs):
-            if z.ring is not None and not self.spreads:
+            if z.ring is not None and not self.supports_ring:
                 raise ValueError(
                     "this objective needs the embeddings of all processes in one place: gather them"
                 )

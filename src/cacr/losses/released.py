@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 from cacr.losses.cacr import CACRLoss
-from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import mean
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, Objective
 
-Cost = Literal["rbf", "euclidean"]
+ReleasedCost = Literal["rbf", "euclidean"]
 
 
 def released_small_scale(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
@@ -61,12 +61,12 @@ class ReleasedMoCoV3Loss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
-    def __init__(self, temperature: float = 1.0, cost: Cost = "rbf") -> None:
+    def __init__(self, temperature: float = 1.0, cost: ReleasedCost = "rbf") -> None:
         super().__init__()
         check_positive(temperature=temperature)
-        check_choice(Cost, cost=cost)
+        check_choice(ReleasedCost, cost=cost)
         self.temperature, self.cost = temperature, cost
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.engine.pairs import Pairs, unit
 from cacr.losses.objective import OBJECTIVES, Objective

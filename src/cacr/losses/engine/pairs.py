@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_choice
+from cacr.losses.engine.arguments import check_choice
 from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.engine.gathered import GatheredCosines
 from cacr.losses.engine.masks import Mask

@@ -1,28 +1,9 @@
-"""Objectives without negatives that predict one view from another (BYOL, SimSiam)."""
+"""Predicting another view of the same network, without negatives (SimSiam)."""
 
 from torch import Tensor
 
 from cacr.losses.engine.pairs import Pairs, positives_only
 from cacr.losses.objective import OBJECTIVES, Objective
-
-
-@OBJECTIVES.register("byol")
-class BYOLLoss(Objective):
-    """BYOL: the squared distance of a prediction from another view's target.
-
-    The mean over queries and their positives of ||q - k||^2 = 2 - 2 q.k. Call it with
-    ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
-    """
-
-    spreads = True
-
-    def of_views(self, z: Tensor) -> dict[str, Tensor]:
-        """``loss``, from the embeddings of one batch."""
-        return self.of(positives_only(z))
-
-    def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """``loss``."""
-        return {"loss": pairs.average(2 - 2 * pairs.positives, pairs.absent)}
 
 
 @OBJECTIVES.register("simsiam")
@@ -33,7 +14,7 @@ class SimSiamLoss(Objective):
     ``momentum(predictions, projections.detach())``; without the predictor and the stop it collapses.
     """
 
-    spreads = True
+    supports_ring = True
 
     def of_views(self, z: Tensor) -> dict[str, Tensor]:
         """``loss``, from the embeddings of one batch."""
