@@ -41,11 +41,7 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
         settings: every other setting by its name in :class:`cacr.config.PretrainSettings`, and options of the
             objective (``t_neg``) and of the views (``grey``).
     """
-    return pretrain_with(settings if data is None else {"data": str(data), **settings}, out, resume=resume)
-
-
-def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = False) -> Outcome:
-    """As :func:`pretrain`, with all settings in one mapping."""
+    values = settings if data is None else {"data": str(data), **settings}
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
         console, verdict = CleanConsole(), read_verdict(RunFolder(Path(out)))

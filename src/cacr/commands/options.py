@@ -1,10 +1,12 @@
 """What several commands share: options that come from the settings, and printing."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment
+from cacr.errors import SettingsError
 
 
 def setting(kind: type[Settings], name: str) -> Any:
@@ -41,6 +43,22 @@ def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
     """The settings that were given, from flags and ``--set``."""
     values = {name: value for name, value in flags.items() if value is not None and value is not False}
     return values | dict(parse_assignment(text) for text in assignments or [])
+
+
+def keywords(values: Mapping[str, Any], *taken: str) -> Mapping[str, Any]:
+    """Settings from a file or from ``--set``, to be given to a function as its keyword arguments.
+
+    Args:
+        values: by name; a file may have names that are no text.
+        taken: names of the function's own arguments, which are no settings.
+
+    Raises:
+        SettingsError: naming those that cannot be settings.
+    """
+    wrong = [name for name in values if not isinstance(name, str) or name in taken]
+    if wrong:
+        raise SettingsError([f"there is no setting {name!r}; see `cacr list`" for name in wrong])
+    return values
 
 
 def show(thing: Any) -> None:

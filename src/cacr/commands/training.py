@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
-from cacr.config import read_settings_file
+from cacr.commands.options import DataRoot, Download, SetOption, given, keywords, pretrain_setting, show
+from cacr.config import PretrainSettings, read_settings_file
 from cacr.errors import UserError
 from cacr.shell import resume_command, shell_words
 
@@ -32,6 +32,7 @@ def demo(
 
 
 def pretrain(
+    context: typer.Context,
     data: Annotated[
         str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
     ] = None,
@@ -75,9 +76,7 @@ def pretrain(
 
     cacr pretrain --recipe imagenet-moco-v2-cacr-k4 --devices 8 --dry-run
     """
-    flags = dict(locals())
-    for name in ("out", "assignments", "config", "resume", "dry_run"):
-        del flags[name]
+    flags = {name: value for name, value in context.params.items() if name in PretrainSettings.model_fields}
     values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
     if dry_run:
         from cacr.training import dry_run as describe_run
@@ -86,12 +85,12 @@ def pretrain(
         return
     if out is None:
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
-    from cacr.api import pretrain_with
+    from cacr.api import pretrain as train
     from cacr.diagnostics.selection import describe_best
     from cacr.runs.folder import RunFolder
 
     with _interruptible(out, resume_command(out)):
-        outcome = pretrain_with(values, out, resume=resume)
+        outcome = train(out=out, resume=resume, **keywords(values, "out", "resume"))
     if outcome.status == "finished":
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):
