@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from cacr.training.diverged import DivergedError
 from cacr.training.figures import Figures
 from cacr.training.interrupt import Interrupt
 from cacr.training.job import Position, Training
+from cacr.training.memory import kept_memory
 from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
@@ -57,7 +59,8 @@ def train(
         DivergedError: the loss, or a weight that should be saved, is not finite.
     """
     try:
-        return _train(job, position, console, log, observer)
+        with kept_memory() if job.fabric.device.type == "cpu" else nullcontext():
+            return _train(job, position, console, log, observer)
     except DivergedError as error:
         if observer:
             observer.diverged(position.step, job.epochs(position), error.what)

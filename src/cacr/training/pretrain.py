@@ -5,7 +5,7 @@ builds the model, goes back to a checkpoint where there is one, and trains (:fun
 done once, and nothing is written before all of it is known to fit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,10 +14,8 @@ from typing import Any, Literal
 
 import torch
 from lightning_fabric import Fabric
-from rich.console import Console
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.data import Source
 from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command
 from cacr.terminal import CleanConsole
@@ -25,12 +23,11 @@ from cacr.training.announce import announce
 from cacr.training.build import build_training
 from cacr.training.checkpoints import load_latest
 from cacr.training.data import prepare_data
-from cacr.training.job import Position, Training
+from cacr.training.job import Position
 from cacr.training.launch import Where, launch
 from cacr.training.loop import train
-from cacr.training.memory import kept_memory
 from cacr.training.metrics import MetricsLog
-from cacr.training.observer import Observer
+from cacr.training.observer import Observe
 from cacr.training.resolve import choices, resolve
 from cacr.training.settings import settings_of_new, settings_of_resumed
 
@@ -51,10 +48,6 @@ class Outcome:
     run: Path
     status: Status
     step: int
-
-
-Observe = Callable[[Training, Source, Console], Observer]
-"""Makes the observer of a run from the run itself, the images to measure on, and where to print."""
 
 
 def pretrain(
@@ -104,8 +97,6 @@ def _pretrain(
         notes = [*data.notes(run, observed=observed), *choices(asked, settings), *job.notes]
         announce(console, job, data.training, notes, position)
         stack.callback(job.loader.close)
-        if fabric.device.type == "cpu":
-            stack.enter_context(kept_memory())
         observer = observe(job, data.measured, console) if observe and observed else None
         status = train(job, position, console, log, observer)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
