@@ -355,10 +355,15 @@ def build_method(settings: PretrainSettings, init: str | None, notes: list[str])
     if framework.has_predictor:
         last_norm = is_transformer(settings.encoder)
         options["predictor"] = build_predictor(settings.dim, hidden, last_norm=last_norm)
-    # mypy sees the base class, whose constructor is nn.Module's
-    make: Callable[..., Framework] = framework
-    method = make(encoder, head, objective, batch_norm=settings.batch_norm, **options)
-    method.exchange, method.encode_chunk = settings.exchange, settings.encode_chunk
+    method = framework(
+        encoder,
+        head,
+        objective,
+        batch_norm=settings.batch_norm,
+        exchange=settings.exchange,
+        encode_chunk=settings.encode_chunk,
+        **options,
+    )
     if settings.encode_chunk is not None:
         notes.append(describe_chunks(method, settings.encode_chunk))
     return method
