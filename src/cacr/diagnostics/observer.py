@@ -30,6 +30,7 @@ from cacr.diagnostics.verdict import STOPPING, Verdict, diverging, judge
 from cacr.diagnostics.verdict_file import in_words, read_history, write_verdict
 from cacr.files import write_atomically
 from cacr.frameworks import Framework
+from cacr.losses import PairObjective
 from cacr.losses.engine.pairs import queued, unit
 from cacr.training.job import Training
 from cacr.training.observer import Seen
@@ -143,12 +144,12 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
         images: of a global batch.
         views: of an image.
     """
+    objective = method.objective
+    if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not of a queue's pairs
+        return None
     point = torch.ones(views, 2, 1)  # the second image is one negative, and the queue all others
     queue = torch.ones(max(1, method.negatives(images, views).number - 1), 1)
-    try:
-        return float(method.objective.of(queued(point, point, queue))["loss"])
-    except (TypeError, ValueError):  # not made of pairs, or not of these
-        return None
+    return float(objective.of(queued(point, point, queue))["loss"])
 
 
 def _short(measured: Mapping[str, float]) -> str:

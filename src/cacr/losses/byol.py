@@ -3,17 +3,18 @@
 from torch import Tensor
 
 from cacr.losses.engine.pairs import Pairs, positives_only
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("byol")
-class BYOLLoss(Objective):
+class BYOLLoss(PairObjective):
     """BYOL: the squared distance of a prediction from another view's target.
 
     The mean over queries and their positives of ||q - k||^2 = 2 - 2 q.k. Call it with
     ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
     """
 
+    needs_predictor = True
     supports_ring = True
 
     def of_views(self, z: Tensor) -> dict[str, Tensor]:

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("clip")
-class CLIPLoss(Objective):
+class CLIPLoss(PairObjective):
     """CLIP: symmetric InfoNCE between images and texts with a learned temperature.
 
     The mean of image-to-text and text-to-image cross-entropy of logits a q.k, a = min(exp(log_scale), most).

@@ -5,11 +5,11 @@ from torch import Tensor
 from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("cmc")
-class CMCLoss(Objective):
+class CMCLoss(PairObjective):
     """CMC: InfoNCE between every two views, with negatives from the other view alone.
 
     The mean over ordered pairs of views (v, w) and images i of

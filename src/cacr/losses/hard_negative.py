@@ -6,11 +6,11 @@ from cacr.losses.engine.arguments import check_not_negative, check_positive, che
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("hard_negative")
-class HardNegativeLoss(Objective):
+class HardNegativeLoss(PairObjective):
     """HN-CL: InfoNCE with hard negatives weighted up and false ones corrected for.
 
     With N negatives of cosines s_j and weights q_j = softmax_j(beta s_j / tau):

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from cacr.losses.engine.arguments import check_choice, check_positive
-from cacr.losses.engine.false_negatives import cosines_at, find_false_negatives, without
+from cacr.losses.engine.false_negatives import SHARED_KEYS, cosines_at, find_false_negatives, without
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Backend, lse
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 FalseNegatives = Literal["keep", "eliminate", "attract"]
 
@@ -22,7 +22,7 @@ def one_vs_many(pairs: Pairs, scale: float, backend: Backend) -> Tensor:
 
 
 @OBJECTIVES.register("info_nce")
-class InfoNCELoss(Objective):
+class InfoNCELoss(PairObjective):
     """InfoNCE, SimCLR's NT-Xent: tell each positive from all negatives.
 
     The mean over queries and their positives, which is over ordered pairs of views, of
@@ -59,6 +59,7 @@ class InfoNCELoss(Objective):
             )
         self.temperature, self.negatives = temperature, negatives
         self.supports_ring = false_negatives == "keep"
+        self.fixed_negatives = "" if false_negatives == "keep" else SHARED_KEYS
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

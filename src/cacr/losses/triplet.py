@@ -10,13 +10,13 @@ from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.neighbours import nearest_key
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Keys, mean, mean_of
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 Mining = Literal["none", "hard"]
 
 
 @OBJECTIVES.register("triplet")
-class TripletLoss(Objective):
+class TripletLoss(PairObjective):
     """Triplet: positives nearer than negatives by a margin, on average or for the hardest.
 
     The mean over queries i of max(0, c+_i - c-_i + margin), with squared distances and

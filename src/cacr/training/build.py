@@ -1,6 +1,5 @@
 """From resolved settings to what the loop works with: views, loader, model, optimiser, schedule."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -130,10 +129,15 @@ def build_method(settings: ResolvedSettings, init: str | None = None) -> Built:
     if framework.has_predictor:
         last_norm = is_transformer(settings.encoder)
         options["predictor"] = build_predictor(settings.dim, hidden, last_norm=last_norm)
-    # mypy sees the base class, whose constructor is nn.Module's
-    make: Callable[..., Framework] = framework
-    method = make(encoder, head, objective, batch_norm=settings.batch_norm, **options)
-    method.exchange, method.encode_chunk = settings.exchange, settings.encode_chunk
+    method = framework(
+        encoder,
+        head,
+        objective,
+        batch_norm=settings.batch_norm,
+        exchange=settings.exchange,
+        encode_chunk=settings.encode_chunk,
+        **options,
+    )
     if settings.encode_chunk is not None:
         notes.append(describe_chunks(method, settings.encode_chunk))
     return Built(method, tuple(notes))
