@@ -34,7 +34,7 @@ Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0)]
 Decay = Annotated[float, Field(ge=0)]
 WarmupEpochs = Annotated[float, Field(ge=0, le=1_000_000)]
-Workers = Annotated[int, Field(ge=0, le=512)]
+WorkerCount = Annotated[int, Field(ge=0, le=512)]
 ImageCount = Annotated[int, Field(ge=0, le=10**12)]
 EveryEpochs = Annotated[int, Field(ge=0, le=1_000_000)]
 Positions = Literal["fixed", "learned"]
@@ -151,7 +151,7 @@ class PretrainSettings(Settings):
     accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine")
     nodes: int = Field(1, ge=1, le=10_000, description="machines")
-    workers: Workers | Auto = Field("auto", description="processes that decode image files")
+    workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
     seed: int = Field(0, ge=0, le=MOST_SEED, description="of everything random")
 
     log_every_steps: int = Field(10, ge=1, le=10**12, description="steps between lines of metrics.jsonl")
@@ -201,7 +201,7 @@ class ResolvedSettings(PretrainSettings):
     schedule: ScheduleName
     warmup_epochs: WarmupEpochs
     precision: Precision
-    workers: Workers
+    workers: WorkerCount
     held_out: ImageCount
     measure_every_epochs: EveryEpochs
 
@@ -259,7 +259,7 @@ class EvaluateSettings(Settings):
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")
-    workers: Workers | Auto = Field("auto", description="processes that decode image files")
+    workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
     accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
     seed: int = Field(0, ge=0, le=MOST_SEED, description="of splits, draws and classifiers")
 

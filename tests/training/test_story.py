@@ -46,5 +46,5 @@ def test_data_is_opened_and_settings_are_resolved_once(
 
 def test_resolved_settings_hold_no_auto_but_two_that_are_decided_at_every_start(photos: Path) -> None:
     asked = PretrainSettings(data=str(photos))
-    found = resolve(asked, data.describe_data(asked), world_size=1, device=torch.device("cpu"))
+    found = resolve(asked, data.describe_images(asked), world_size=1, device=torch.device("cpu"))
     assert [name for name, value in found if value == "auto"] == ["accelerator", "checkpoint_every_steps"]

@@ -70,7 +70,7 @@ def prepare_data(settings: PretrainSettings, resumed: RunFolder | None = None) -
     return _divided(prepared.source, settings, prepared.problems, resumed)
 
 
-def describe_data(settings: PretrainSettings) -> Described:
+def describe_images(settings: PretrainSettings) -> Described:
     """What a new run would train on if every file can be read."""
     return _divided(_open(settings), settings).described
 

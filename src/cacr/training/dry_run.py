@@ -12,7 +12,7 @@ from cacr.reading.memory import gigabytes
 from cacr.training.build import build_method
 from cacr.training.check import check_settings
 from cacr.training.cost import count_memory, rate_text, weights_bytes
-from cacr.training.data import describe_data
+from cacr.training.data import describe_images
 from cacr.training.launch import Where
 from cacr.training.recipes import RECIPES, with_recipe
 from cacr.training.resolve import Described, resolve, run_length
@@ -34,7 +34,7 @@ def dry_run(values: Mapping[str, Any]) -> list[str]:
         merged.setdefault("data", recipe.data.name)
     settings = check_settings(merged)
     where = Where.of(settings)
-    data = recipe.data if known and recipe is not None else describe_data(settings)
+    data = recipe.data if known and recipe is not None else describe_images(settings)
     resolved = resolve(settings, data, world_size=where.processes, device=torch.device(where.kind))
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         method, _ = build_method(resolved)
