@@ -14,7 +14,8 @@ from cacr.data.order import share
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.features.machine import Machine
-from cacr.features.processes import gather_objects, gather_rows, rank, world_size
+from cacr.features.processes import gather_objects, gather_rows, rank
+from cacr.frameworks.gather import world_size
 from cacr.randomness import generator
 from cacr.views import PRESETS, Augmentation, Views
 

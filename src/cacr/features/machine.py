@@ -10,7 +10,7 @@ import torch
 from cacr.config import Auto
 from cacr.data import ArraySource, Source
 from cacr.errors import UserError
-from cacr.features.processes import world_size
+from cacr.frameworks.gather import world_size
 from cacr.reading.memory import free_memory
 
 

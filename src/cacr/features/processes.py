@@ -6,10 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-
-def world_size() -> int:
-    """How many processes work together."""
-    return dist.get_world_size() if dist.is_initialized() else 1
+from cacr.frameworks.gather import world_size
 
 
 def rank() -> int:
