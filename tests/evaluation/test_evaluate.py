@@ -110,7 +110,7 @@ def test_the_paper_protocol_reports_the_last_epoch_and_names_the_best(run: Path)
     torch.testing.assert_close(encoder.state_dict(), before)  # also the statistics of batch norm
 
 
-def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, tmp_path: Path) -> None:
+def test_knn_and_linear_report_the_metric_asked_for(run: Path, images: Path, tmp_path: Path) -> None:
     """On test images of classes of different sizes, some in the wrong one, so that every metric differs."""
     test = write_images(tmp_path / "test", per_class=9, seed=1)
     for path in sorted((test / "red").iterdir())[:6]:
@@ -119,9 +119,9 @@ def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, 
         path.rename(test / "red" / f"moved-{path.name}")
     values = {"data": str(images), "test_data": str(test), "k": 3, "linear.epochs": 5, "workers": 0}
     metrics = ("accuracy", "mean-per-class", "roc-auc")
-    results = {m: evaluate_run(copied, {**values, "metric": m}) for m in metrics}
+    results = {m: evaluate_run(run, {**values, "metric": m}) for m in metrics}
 
-    task = Task(load_encoder(copied), open_labelled(EvaluateSettings(data=str(images), test_data=str(test))))
+    task = Task(load_encoder(run), open_labelled(EvaluateSettings(data=str(images), test_data=str(test))))
     train, judged, labels = task.train, task.test, task.test.labels
     classifier = fit_linear(train.values, train.labels, classes=3, settings=LinearSettings(epochs=5), seed=0)
     predictions = (
@@ -135,7 +135,7 @@ def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, 
         assert found[:2] == [pytest.approx(hits.mean().item()), pytest.approx(per_class.mean().item())]
         assert len(set(found)) == 3
     assert all(result.metric == m for m in metrics for result in results[m])
-    assert len(list((copied / "evaluation").iterdir())) == 6  # none in place of another
+    assert len(list((run / "evaluation").iterdir())) == 6  # none in place of another
 
 
 def test_a_metric_that_would_change_nothing_is_refused(run: Path) -> None:
