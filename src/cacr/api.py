@@ -12,7 +12,7 @@ from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evalu
 from cacr.evaluation import evaluate_suite as measure_suite
 from cacr.evaluation.settings import listed_names, quick_options
 from cacr.exporting import Exported, export_run
-from cacr.features import Embedded, Found, embed_source, search_source
+from cacr.features import Found, WrittenFeatures, embed_source, search_source
 from cacr.files import require_new_file
 from cacr.reporting import (
     MOST_PICTURES,
@@ -180,7 +180,7 @@ def report(
     )
 
 
-def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embedded:
+def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> WrittenFeatures:
     """Write the features of all images of a part of ``data`` to a ``.npz`` or ``.parquet`` file.
 
     Args:

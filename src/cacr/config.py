@@ -1,4 +1,4 @@
-"""Every setting of the commands, its default and its bounds; those of protocols are in :mod:`cacr.evaluation.options`.
+"""Every setting of the commands, its default and its bounds; those of protocols are in `evaluation/protocols/`.
 
 A setting that may be ``auto`` is resolved once, before training, by :mod:`cacr.training.resolve`; what it
 became is printed and stored. Options of an objective or a view preset are not repeated here: they are the

@@ -12,10 +12,9 @@ from cacr.errors import SettingsError, UserError
 from cacr.evaluation import evaluate, evaluate_run, read_results, results_table
 from cacr.evaluation.data.labelled import LabelledData, open_labelled
 from cacr.evaluation.data.task import Task
-from cacr.evaluation.options import LinearSettings, PaperLinearSettings
-from cacr.evaluation.protocols.linear import fit_linear
-from cacr.evaluation.protocols.linear_paper import linear_paper
-from cacr.features.neighbours import knn_predict
+from cacr.evaluation.protocols.knn import knn_predict
+from cacr.evaluation.protocols.linear import LinearSettings, fit_linear
+from cacr.evaluation.protocols.linear_paper import PaperLinearSettings, linear_paper
 from tests.evaluation.conftest import write_images
 
 pytestmark = pytest.mark.trains

@@ -10,7 +10,7 @@ from PIL import Image
 from cacr.data import ArraySource, open_source
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
-from cacr.features import Embedded, embed, embed_source, encode
+from cacr.features import WrittenFeatures, embed, embed_source, encode
 from tests.evaluation.conftest import write_images
 
 
@@ -63,7 +63,7 @@ def test_what_is_left_out_is_told(run: Path, tmp_path: Path) -> None:
         embed_source(run, str(data), out)
     (note,) = open_source(str(data)).notes
     written = embed_source(run, str(data), out, part="train", max_unreadable=0.3)
-    assert written == Embedded(images=7, part="train", unreadable=2, notes=(note,))
+    assert written == WrittenFeatures(images=7, part="train", unreadable=2, notes=(note,))
     with np.load(out) as stored:
         assert stored["index"].tolist() == [0, 1, 2, 3, 4, 5, 8]
     with pytest.raises(UserError, match=r"max_unreadable must be from 0 to 1 \(got 30\)"):

@@ -1,6 +1,6 @@
 """Everything that has a name, as tables."""
 
-from typing import Any, get_type_hints
+from typing import Any
 
 from rich.table import Table
 
@@ -9,6 +9,7 @@ from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
 from cacr.evaluation import BASELINES, PROTOCOLS, transfer_sets
+from cacr.evaluation.registry import settings_of
 from cacr.exporting import FORMATS
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
@@ -85,7 +86,7 @@ def _presets() -> Table:
 def _protocols() -> Table:
     table = _empty("protocols (--protocol), with their settings (--set)", "name", "what it is", "settings")
     for name, summary in PROTOCOLS.summaries().items():
-        kind = get_type_hints(PROTOCOLS[name])["settings"]
+        kind = settings_of(name)
         table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.model_fields.items()))
     return table
 

@@ -7,18 +7,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, Settings
+from cacr.config import EvaluateSettings
 from cacr.errors import UserError, refusal
+from cacr.evaluation.contestants import Contestant, contestants, evaluation_folder
 from cacr.evaluation.data.labelled import metric_of, open_labelled
 from cacr.evaluation.data.sets import SUITE, is_suite
-from cacr.evaluation.evaluate import Contestant, contestants, evaluation_folder, locations, measure
+from cacr.evaluation.evaluate import locations, measure
+from cacr.evaluation.registry import ProtocolSettings
 from cacr.evaluation.results.suite_report import Failure, SuiteReport
-from cacr.evaluation.settings import (
-    check_metric,
-    evaluate_settings,
-    has_own_measure,
-    protocol_settings,
-)
+from cacr.evaluation.settings import Evaluation
 from cacr.features.encode import Progress
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
@@ -65,14 +62,13 @@ def evaluate_suite(
         progress: Called with what is done and what there is to do, anew for each piece of work.
         tell: Called with a line of text when a data set is done.
     """
-    settings = evaluate_settings(values)
+    asked = Evaluation.parse(values)
+    settings, chosen = asked.settings, asked.protocols
     if settings.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError(
             "suite:PATH and --against are measured by one process, since one that fails on a data set would hold "
             "up the others: leave devices and torchrun out"
         )
-    chosen = protocol_settings(settings.protocols, settings.options)
-    check_metric(settings.metric, chosen)
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
     report = SuiteReport(
@@ -126,7 +122,7 @@ def _rival_name(run: str | Path) -> str:
 def _measure_set(
     entrants: Sequence[tuple[str, Contestant]],
     settings: EvaluateSettings,
-    chosen: Mapping[str, Settings],
+    chosen: Mapping[str, ProtocolSettings],
     need_test: bool,
     progress: Progress | None,
 ) -> Iterator[tuple[str, Result]]:
@@ -137,7 +133,7 @@ def _measure_set(
         missing = dict(chosen)
         for protocol, options in chosen.items():
             key = _expected(contestant, protocol, options, settings)
-            metric = None if has_own_measure(options) else metric_of(settings)
+            metric = None if options.own_measure else metric_of(settings)
             known = [r for r in stored if _key(r) == key and metric in (None, r.metric)]
             if known:
                 yield name, known[0]
@@ -166,7 +162,9 @@ def _key(result: Result) -> str:
     )
 
 
-def _expected(contestant: Contestant, protocol: str, options: Settings, settings: EvaluateSettings) -> str:
+def _expected(
+    contestant: Contestant, protocol: str, options: ProtocolSettings, settings: EvaluateSettings
+) -> str:
     """The key that a result will have."""
     return json.dumps(
         [
@@ -193,7 +191,7 @@ def _line(report: SuiteReport, name: str) -> str:
 
 
 def _write(
-    folder: Path, report: SuiteReport, settings: EvaluateSettings, chosen: Mapping[str, Settings]
+    folder: Path, report: SuiteReport, settings: EvaluateSettings, chosen: Mapping[str, ProtocolSettings]
 ) -> None:
     """The summary so far."""
     what = [settings.data, locations(settings), report.contestants, settings.seed]

@@ -18,7 +18,7 @@ from cacr.files import appearing, require_new_file, storable
 
 
 @dataclass(frozen=True)
-class Embedded:
+class WrittenFeatures:
     """What was written, and what was not.
 
     Attributes:
@@ -44,7 +44,7 @@ def embed_source(
     download: bool = False,
     max_unreadable: float = MAX_UNREADABLE,
     progress: Progress | None = None,
-) -> Embedded:
+) -> WrittenFeatures:
     """Write the features that a run's encoder gives to all images of a source.
 
     Args:
@@ -66,7 +66,7 @@ def embed_source(
     encoder = load_encoder(run)
     source = open_source(data, part=part, root=Path(data_root), download=download)
     features = embed(encoder, source, out, choose_machine([source]), progress, max_unreadable=max_unreadable)
-    return Embedded(len(features.index), part, len(features.problems), source.notes)
+    return WrittenFeatures(len(features.index), part, len(features.problems), source.notes)
 
 
 def embed(

@@ -1,50 +1,14 @@
-"""Weighted nearest neighbours on cached features."""
+"""The nearest of many features, and what they vote for."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-QUERIES, KEYS = 1024, 16384
-"""Rows of a block of similarities: 64 MB, whatever the number of images."""
+KEYS = 16384
+"""Keys that are compared at once: with 1,024 queries 64 MB of similarities, whatever the number of images."""
 
 
-def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperature: float) -> Tensor:
-    """The class (m,) for which the nearest neighbours vote; arguments as of :func:`knn_scores`."""
-    classes = int(labels.max()) + 1
-    return knn_scores(train, labels, test, classes=classes, k=k, temperature=temperature).argmax(dim=1)
-
-
-def knn_scores(
-    train: Tensor, labels: Tensor, test: Tensor, *, classes: int, k: int, temperature: float
-) -> Tensor:
-    """The share of the nearest neighbours' votes that each class gets.
-
-    With s_j the cosine of a test feature and its neighbour j, one of the k nearest training features, class c
-    gets sum exp(s_j / temperature) over its neighbours of class c, divided by the sum over all of them.
-
-    Args:
-        train: (n, d) training features.
-        labels: (n,) their classes.
-        test: (m, d) test features.
-        classes: Number of classes.
-        k: Neighbours that vote; all of them if there are fewer.
-        temperature: Of the votes.
-
-    Returns:
-        (m, classes).
-    """
-    shares = []
-    for block in torch.split(test, QUERIES):
-        queries = normalize(block, dim=1)
-        near, neighbours = nearest(queries, train, min(k, len(train)), unit=False)
-        # A common factor of all votes changes nothing; without this one small temperatures overflow.
-        votes = ((near - near[:, :1]) / temperature).exp()
-        share = votes / votes.sum(dim=1, keepdim=True)
-        shares.append(queries.new_zeros(len(queries), classes).scatter_add_(1, labels[neighbours], share))
-    return torch.cat(shares)
-
-
-def nearest(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) -> tuple[Tensor, Tensor]:
+def nearest_keys(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) -> tuple[Tensor, Tensor]:
     """Similarity and number of the k nearest keys, nearest first; keys are looked at block by block.
 
     Keys that are not ``unit`` vectors are made so, a block at a time: those in a file are never copied whole.
@@ -59,3 +23,25 @@ def nearest(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) -> tupl
         near, order = near.topk(min(k, near.shape[1]), dim=1)
         number = number.gather(1, order)
     return near, number
+
+
+def vote(
+    similarity: Tensor, labels: Tensor, *, classes: int, temperature: float, shares: bool = True
+) -> Tensor:
+    """The votes of neighbours for classes: each has exp(similarity / temperature).
+
+    Args:
+        similarity: (m, k) of each query and its neighbours, nearest first.
+        labels: (m, k) classes of the neighbours.
+        classes: Number of classes C.
+        temperature: Of the votes.
+        shares: Divide the votes by their sum; which class has most does not need it.
+
+    Returns:
+        (m, C).
+    """
+    # A common factor of all votes changes nothing; without this one small temperatures overflow.
+    votes = ((similarity - similarity[:, :1]) / temperature).exp()
+    if shares:
+        votes = votes / votes.sum(dim=1, keepdim=True)
+    return votes.new_zeros(len(votes), classes).scatter_add_(1, labels, votes)

@@ -16,7 +16,7 @@ from cacr.encoders.preprocess import to_pil
 from cacr.errors import UserError
 from cacr.features.encode import MAX_UNREADABLE, Features, Progress, encode
 from cacr.features.machine import Machine, choose_machine
-from cacr.features.neighbours import nearest
+from cacr.features.neighbours import nearest_keys
 from cacr.files import storable
 from cacr.reading.arrays import read_npz
 from cacr.reading.files import kind_of
@@ -99,7 +99,7 @@ def search_source(
     wanted = _encode_one(encoder, query)
     stored = None if features is None else read_features(features, encoder, source)
     known = stored or encode(encoder, source, machine, progress, max_unreadable=max_unreadable)
-    similarity, place = nearest(
+    similarity, place = nearest_keys(
         normalize(wanted[None], dim=1), normalize(known.values, dim=1), min(k + 1, len(known.index))
     )
     found = []

@@ -2,17 +2,17 @@ import numpy as np
 import pytest
 
 from cacr.errors import UserError
-from cacr.evaluation.data.splits import draw_per_class, folds, hold_out
+from cacr.evaluation.data.splits import draw_per_class, folds, stratified_split
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2, 5], [100, 50, 7, 1]))
 
 
 def test_a_stratified_fifth_is_held_out() -> None:
-    train, test = hold_out(LABELS, 0.2, seed=3)
+    train, test = stratified_split(LABELS, 0.2, seed=3)
     assert sorted([*train, *test]) == list(range(len(LABELS)))
     assert np.bincount(LABELS[test]).tolist() == [20, 10, 1]
     assert np.bincount(LABELS[train]).tolist() == [80, 40, 6, 0, 0, 1]
-    again, other = hold_out(LABELS, 0.2, seed=3)[1], hold_out(LABELS, 0.2, seed=4)[1]
+    again, other = stratified_split(LABELS, 0.2, seed=3)[1], stratified_split(LABELS, 0.2, seed=4)[1]
     assert np.array_equal(test, again)
     assert not np.array_equal(test, other)
 

@@ -20,10 +20,11 @@ from cacr.evaluation.data.labelled import LabelledData, open_labelled
 from cacr.evaluation.data.sets import known_set
 from cacr.evaluation.data.splits import Indices
 from cacr.evaluation.data.task import Task
-from cacr.evaluation.engine.heads import EPSILON
+from cacr.evaluation.engine.linear_learner import LinearLearner
+from cacr.evaluation.engine.probes import EPSILON
 from cacr.evaluation.engine.tuning import Setting
-from cacr.evaluation.options import FewShotSettings, TransferSettings
-from cacr.evaluation.protocols.elevater import LinearLearner, few_labels
+from cacr.evaluation.protocols.fewshot import FewShotSettings, few_labels
+from cacr.evaluation.protocols.transfer import TransferSettings
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.results.metrics import METRICS
 from tests.evaluation.conftest import write_images

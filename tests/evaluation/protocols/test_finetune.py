@@ -11,12 +11,19 @@ from cacr.data import ArraySource
 from cacr.encoders import build_encoder
 from cacr.evaluation.data.labelled import LabelledData
 from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine import network_learner
 from cacr.evaluation.engine.network import Network, scores_of, train_network
+from cacr.evaluation.engine.network_learner import NetworkLearner
 from cacr.evaluation.engine.tuning import Setting
-from cacr.evaluation.options import FewShotSettings, FinetuneSettings, TransferSettings
-from cacr.evaluation.protocols import elevater_finetune
-from cacr.evaluation.protocols.elevater_finetune import NetworkLearner
-from cacr.evaluation.protocols.finetune import RECIPES, finetune, make_optimizer, recipe_for, warm_cosine
+from cacr.evaluation.protocols.fewshot import FewShotSettings
+from cacr.evaluation.protocols.finetune import (
+    FINETUNE_RECIPES,
+    FinetuneSettings,
+    finetune,
+    make_optimizer,
+    recipe_for,
+)
+from cacr.evaluation.protocols.transfer import TransferSettings
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.randomness import generator
 
@@ -72,9 +79,9 @@ def test_the_searches_of_fine_tuning(task: Task) -> None:
 
 def test_the_recipe_follows_the_encoder() -> None:
     small = build_encoder("small_alexnet", image_size=16, width=0.05).info
-    assert recipe_for(small, FinetuneSettings()) == RECIPES["resnet"]
+    assert recipe_for(small, FinetuneSettings()) == FINETUNE_RECIPES["resnet"]
     vit = replace(small, encoder="vit_small_patch16_224")
-    assert recipe_for(vit, FinetuneSettings()) == RECIPES["vit"]
+    assert recipe_for(vit, FinetuneSettings()) == FINETUNE_RECIPES["vit"]
     assert recipe_for(vit, FinetuneSettings(recipe="resnet", lrs=(1.0,))).lrs == (1.0,)
     assert recipe_for(small, FinetuneSettings(layer_decay=0.5)).layer_decay == 0.5
 
@@ -82,7 +89,7 @@ def test_the_recipe_follows_the_encoder() -> None:
 def test_layers_near_the_image_learn_more_slowly() -> None:
     encoder = build_encoder("vit_tiny_patch16_224", image_size=32)
     network = Network(encoder, 3, 0, torch.device("cpu"))
-    optimizer = make_optimizer(network, RECIPES["vit"], 0.1, 0.05)
+    optimizer = make_optimizer(network, FINETUNE_RECIPES["vit"], 0.1, 0.05)
     assert isinstance(optimizer, torch.optim.AdamW)
     groups = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
     assert set(groups) == {id(parameter) for parameter in network.parameters()}
@@ -96,17 +103,11 @@ def test_layers_near_the_image_learn_more_slowly() -> None:
         assert groups[id(parameter)]["weight_decay"] == 0
     plain = make_optimizer(
         Network(build_encoder("small_alexnet", image_size=16, width=0.05), 3, 0, torch.device("cpu")),
-        RECIPES["resnet"],
+        FINETUNE_RECIPES["resnet"],
         0.1,
         1e-4,
     )
     assert isinstance(plain, torch.optim.SGD) and {group["lr"] for group in plain.param_groups} == {0.1}
-
-
-def test_the_rate_rises_and_falls() -> None:
-    assert [warm_cosine(share, 0.2) for share in (0, 0.1, 0.2, 0.6)] == pytest.approx([0, 0.5, 1, 0.5])
-    assert warm_cosine(1.0, 0.2) == pytest.approx(0)
-    assert warm_cosine(0.0, 0.0) == 1
 
 
 def test_the_first_statistics_are_those_of_the_features(task: Task) -> None:
@@ -180,7 +181,7 @@ def test_images_that_are_decoded_in_every_epoch_are_learned_like_those_that_are_
         return learner.final(Setting(0.05, 0.01), np.arange(24), 6, seed=2)
 
     held = curve()
-    monkeypatch.setattr(elevater_finetune, "HELD_BYTES", 0)
+    monkeypatch.setattr(network_learner, "HELD_BYTES", 0)
     assert curve() == pytest.approx(held, abs=1 / 40)  # one of the test images
     whole = PROTOCOLS["transfer-finetune"](task, TransferSettings(search="quick", epochs=1, final_epochs=1))
     assert whole.details["settings_tried"] == 9

@@ -4,9 +4,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from cacr.evaluation.options import LinearSettings
+from cacr.evaluation.engine.scaling import Scaling
 from cacr.evaluation.protocols import linear
-from cacr.evaluation.protocols.linear import Scaling, fit_linear, train_heads
+from cacr.evaluation.protocols.linear import LinearSettings, fit_linear, train_heads, unit_scaling
 
 pytestmark = pytest.mark.trains
 
@@ -47,7 +47,7 @@ def test_mini_batches_come_close_to_the_optimum_of_scikit_learn() -> None:
 
 def test_scaled_features_are_standardised_and_of_mean_square_norm_one() -> None:
     features, _ = data(300, 8)
-    scaled = Scaling.of(features)(features)
+    scaled = unit_scaling(features)(features)
     torch.testing.assert_close(scaled.mean(dim=0), torch.zeros(8), atol=1e-4, rtol=0)
     assert scaled.square().sum(dim=1).mean().item() == pytest.approx(1, rel=1e-3)
     loud = features[:, -1]
@@ -85,7 +85,7 @@ def test_the_basis_of_few_features_changes_nothing() -> None:
 
 def test_heads_trained_at_once_are_those_trained_alone() -> None:
     features, labels = data(50, 6)
-    features = Scaling.of(features)(features).double()
+    features = unit_scaling(features)(features).double()
     settings = LinearSettings(epochs=5, min_steps=1, batch_size=20, weight_decay=0.1)
     used = torch.rand(3, 50, generator=torch.Generator().manual_seed(0)) > 0.3
     together = train_heads(features, labels, used, [0.1, 1.0, 5.0], 3, settings, 0)
@@ -97,7 +97,7 @@ def test_heads_trained_at_once_are_those_trained_alone() -> None:
 
 def test_labels_of_the_validation_fold_are_not_learned_from() -> None:
     features, labels = data(40, 6)
-    features = Scaling.of(features)(features)
+    features = unit_scaling(features)(features)
     used = torch.ones(1, 40, dtype=torch.bool)
     used[:, :10] = False
     changed = labels.clone()

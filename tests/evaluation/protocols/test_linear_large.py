@@ -18,14 +18,10 @@ from cacr.evaluation import evaluate_run
 from cacr.evaluation.data.labelled import LabelledData
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine import streamed
-from cacr.evaluation.options import (
-    HclLinearSettings,
-    MocoLinearSettings,
-    MocoV3LinearSettings,
-    PaperLinearSettings,
-)
-from cacr.evaluation.protocols.linear_large import linear_hcl, linear_moco, linear_mocov3
-from cacr.evaluation.protocols.linear_paper import linear_paper
+from cacr.evaluation.protocols.linear_hcl import HclLinearSettings, linear_hcl
+from cacr.evaluation.protocols.linear_moco import MocoLinearSettings, linear_moco
+from cacr.evaluation.protocols.linear_mocov3 import MocoV3LinearSettings, linear_mocov3
+from cacr.evaluation.protocols.linear_paper import PaperLinearSettings, linear_paper
 from cacr.evaluation.registry import Score
 from cacr.features.encode import FeatureLoader, encode, make_rows
 from cacr.features.machine import Machine, free_memory

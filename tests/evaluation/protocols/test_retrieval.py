@@ -10,9 +10,8 @@ from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.evaluation.data.labelled import LabelledData
 from cacr.evaluation.data.task import LabelledFeatures, Task
-from cacr.evaluation.options import RetrievalSettings
 from cacr.evaluation.protocols import retrieval as module
-from cacr.evaluation.protocols.retrieval import rank_gallery, retrieval
+from cacr.evaluation.protocols.retrieval import RetrievalSettings, rank_gallery, retrieval
 
 pytestmark = pytest.mark.trains
 

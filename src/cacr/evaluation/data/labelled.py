@@ -11,8 +11,8 @@ from cacr.data import MissingPartError, Part, Problem, Source, open_source, prep
 from cacr.errors import UserError
 from cacr.evaluation.data.multilabel import merge_copies
 from cacr.evaluation.data.sets import known_set
-from cacr.evaluation.data.splits import HELD_OUT, Labels, hold_out
-from cacr.evaluation.results.metrics import METRICS
+from cacr.evaluation.data.splits import HELD_OUT, Labels, stratified_split
+from cacr.evaluation.results.metrics import SEVERAL_CLASSES
 
 Targets = NDArray[np.float32]
 
@@ -70,7 +70,7 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
         UserError: when there is no such data, it has no labels, or nothing of it can be held out.
     """
     metric = metric_of(settings)
-    several = metric == "map-11"
+    several = metric in SEVERAL_CLASSES
     train = _open(settings, settings.data, "train", several)
     test, split = train, ""
     try:
@@ -84,7 +84,7 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
     except MissingPartError:
         if need_test or several:
             raise
-        first, second = hold_out(labels_of(train.source), HELD_OUT, settings.seed)
+        first, second = stratified_split(labels_of(train.source), HELD_OUT, settings.seed)
         if not len(second):
             raise UserError(
                 f"nothing of {settings.data} can be held out to judge on: no class has more than one image; "
@@ -107,7 +107,6 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
 def metric_of(settings: EvaluateSettings) -> str:
     """The metric asked for, or that of the set which the data is by its name, or accuracy."""
     if settings.metric != "auto":
-        METRICS[settings.metric]  # an unknown name is told
         return settings.metric
     known = known_set(settings.data)
     return "accuracy" if known is None else known.metric

@@ -12,7 +12,7 @@ HELD_OUT = 0.2
 """Share of each class that judges where data has no test part."""
 
 
-def hold_out(labels: Labels, share: float, seed: int) -> tuple[Indices, Indices]:
+def stratified_split(labels: Labels, share: float, seed: int) -> tuple[Indices, Indices]:
     """Divide images into two parts with the same mixture of classes.
 
     Args:

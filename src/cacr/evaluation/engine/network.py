@@ -9,6 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from cacr.encoders import Encoder
 from cacr.randomness import mixed_seed
+from cacr.training.schedules import Schedule
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 """Images (n, 3, s, s), normalised, with labels (n,) or (n, classes)."""
@@ -62,7 +63,7 @@ def train_network(
     epochs: int,
     per_epoch: int,
     label_smoothing: float = 0.0,
-    rate: Callable[[float], float] = lambda share: 1.0,
+    rate: Schedule | None = None,
     after_epoch: Callable[[], None] = lambda: None,
 ) -> None:
     """Train for some epochs; a batch of one image, which has no variance, is passed over.
@@ -76,7 +77,7 @@ def train_network(
         epochs: Passes over the images.
         per_epoch: Batches in an epoch.
         label_smoothing: Share of the target that is spread over all classes.
-        rate: Factor on the learning rates, of the share of the steps that is done.
+        rate: Factor on the learning rates, by the number of the step; constant if not given.
         after_epoch: Called after every epoch.
     """
     highest = [group["lr"] for group in optimizer.param_groups]
@@ -85,7 +86,7 @@ def train_network(
         for number, (images, labels) in enumerate(batches(epoch)):
             if len(images) < 2:
                 continue
-            factor = rate((epoch * per_epoch + number) / (epochs * per_epoch))
+            factor = 1.0 if rate is None else rate(epoch * per_epoch + number)
             for group, lr in zip(optimizer.param_groups, highest, strict=True):
                 group["lr"] = lr * factor
             loss = _loss(network(images), labels, label_smoothing)

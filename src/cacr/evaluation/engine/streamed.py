@@ -11,8 +11,9 @@ from cacr.encoders import Encoder
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import Score
 from cacr.evaluation.results.metrics import METRICS, Metric
-from cacr.features.encode import FeatureLoader
+from cacr.features.encode import FeatureLoader, usual_flip
 from cacr.features.machine import Machine
+from cacr.training.schedules import Schedule
 from cacr.views import Augmentation
 
 TEST_BLOCK = 16_384
@@ -26,7 +27,7 @@ def streamed_probe(
     epochs: int,
     batch_size: int,
     optimizer: Callable[[nn.Linear], torch.optim.Optimizer],
-    rate: Callable[[int], float],
+    rate: Schedule,
     first: Callable[[nn.Linear], None] = lambda layer: None,
     drift: bool = False,
 ) -> Score:
@@ -95,3 +96,15 @@ def _judge(classifier: nn.Linear, values: torch.Tensor, labels: torch.Tensor, me
 def _drifting(encoder: Encoder) -> Encoder:
     """A copy, so that the encoder that was given stays as it is."""
     return Encoder(copy.deepcopy(encoder.backbone), encoder.info)
+
+
+def plain_crop(task: Task) -> Augmentation:
+    """Random resized crop of 8 to 100 % of the area, and flip; colours untouched."""
+    info = task.encoder.info
+    return Augmentation(info.image_size, scale=(0.08, 1.0), flip=usual_flip(info))
+
+
+def small_weights(layer: nn.Linear) -> None:
+    """Weights from N(0, 0.01), no bias at first."""
+    nn.init.normal_(layer.weight, std=0.01)
+    nn.init.zeros_(layer.bias)

@@ -1,13 +1,17 @@
-"""One file for each protocol; they register themselves when they are imported here."""
+"""One file for each protocol, with its settings; they register themselves when they are imported here."""
 
 from cacr.evaluation.protocols import (  # noqa: F401
     cluster,
-    elevater,
-    elevater_finetune,
+    fewshot,
+    fewshot_finetune,
     finetune,
     knn,
     linear,
-    linear_large,
+    linear_hcl,
+    linear_moco,
+    linear_mocov3,
     linear_paper,
     retrieval,
+    transfer,
+    transfer_finetune,
 )

@@ -1,21 +1,33 @@
 """Clusters found without labels, compared with the classes."""
 
 import warnings
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from torch.nn.functional import normalize
 
+from cacr.config import Auto
 from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
-from cacr.evaluation.options import ClusterSettings
-from cacr.evaluation.registry import PROTOCOLS, Score
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.features.encode import Progress
 from cacr.randomness import mixed_seed
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
+
+
+class ClusterSettings(ProtocolSettings):
+    """k-means on features of unit length, compared with the classes."""
+
+    own_measure: ClassVar[bool] = True
+
+    clusters: Annotated[int, Field(ge=1, le=1_000_000)] | Auto = Field(
+        "auto", description="clusters; auto: as many as classes"
+    )
+    restarts: int = Field(10, ge=1, le=1000, description="starts of k-means; the tightest clusters are kept")
 
 
 @PROTOCOLS.register("cluster")

@@ -3,32 +3,64 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import mean, stdev
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from cacr.encoders import EncoderInfo
-from cacr.evaluation.data.splits import Indices, draw_per_class, hold_out
+from cacr.config import Auto
+from cacr.encoders import EncoderInfo, is_transformer
+from cacr.evaluation.data.splits import Indices, stratified_split
 from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.draws import drawn_labels, score_of_draws
 from cacr.evaluation.engine.network import Network, scores_of, train_network
 from cacr.evaluation.engine.tuning import Choice, Setting, best_of, choose_by_optuna
-from cacr.evaluation.options import FinetuneSettings
-from cacr.evaluation.registry import PROTOCOLS, Score
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.evaluation.results.metrics import METRICS
 from cacr.features.encode import ImageLoader, centre_view, usual_flip
 from cacr.features.machine import Machine
-from cacr.randomness import mixed_seed
+from cacr.training.schedules import warm_cosine
 from cacr.views import probe_train
 
 FIRST_IMAGES = 1024
 """Images whose features give batch norm its first statistics."""
 
 
+class FinetuneSettings(ProtocolSettings):
+    """The whole network trained end to end; learning rate and weight decay are chosen on a validation split."""
+
+    recipe: Literal["auto", "resnet", "vit"] = Field(
+        "auto", description="resnet: SGD; vit: AdamW, layer-wise decay, label smoothing; auto: by the encoder"
+    )
+    lrs: tuple[Annotated[float, Field(gt=0)], ...] | Auto = Field(
+        "auto", description="learning rates for a batch of 256 to choose from"
+    )
+    weight_decays: tuple[Annotated[float, Field(ge=0)], ...] | Auto = Field(
+        "auto", description="weight decays to choose from"
+    )
+    layer_decay: Annotated[float, Field(gt=0, le=1)] | Auto = Field(
+        "auto", description="factor on the learning rate from each layer to the one before"
+    )
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] | Auto = Field(
+        "auto", description="share of the target that is spread over all classes"
+    )
+    search: Literal["grid", "quick", "optuna"] = Field(
+        "grid", description="every rate with every decay, the middle ones alone, or optuna between them"
+    )
+    trials: int = Field(12, ge=1, le=100_000, description="settings that optuna tries")
+    epochs: int = Field(30, ge=1, le=1_000_000, description="passes over the training images")
+    min_steps: int = Field(300, ge=1, le=10**9, description="further passes until there were so many steps")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the rate rises")
+    batch_size: int = Field(128, ge=2, le=1_000_000, description="images in a step")
+    validation: float = Field(0.2, gt=0, le=0.5, description="share of the labels that chooses the setting")
+    labels_per_class: int | None = Field(None, ge=2, description="use only so many labels of each class")
+    draws: int = Field(3, ge=1, le=1000, description="draws of those labels, for mean and spread")
+
+
 @dataclass(frozen=True)
-class Recipe:
+class FinetuneRecipe:
     """How a kind of network is fine-tuned.
 
     Attributes:
@@ -46,21 +78,19 @@ class Recipe:
     label_smoothing: float
 
 
-RECIPES = {
-    "resnet": Recipe(False, (0.01, 0.03, 0.1), (1e-4,), 1.0, 0.0),
-    "vit": Recipe(True, (2.5e-4, 5e-4, 1e-3), (0.05,), 0.75, 0.1),
+FINETUNE_RECIPES = {
+    "resnet": FinetuneRecipe(False, (0.01, 0.03, 0.1), (1e-4,), 1.0, 0.0),
+    "vit": FinetuneRecipe(True, (2.5e-4, 5e-4, 1e-3), (0.05,), 0.75, 0.1),
 }
 
-_TRANSFORMERS = ("vit", "deit", "swin", "beit", "eva", "cait")
 
-
-def recipe_for(info: EncoderInfo, settings: FinetuneSettings) -> Recipe:
+def recipe_for(info: EncoderInfo, settings: FinetuneSettings) -> FinetuneRecipe:
     """The recipe asked for, or that of the encoder's kind, with the settings that were given in place of its own."""
     name = settings.recipe
     if name == "auto":
-        name = "vit" if info.encoder.startswith(_TRANSFORMERS) else "resnet"
-    own = RECIPES[name]
-    return Recipe(
+        name = "vit" if is_transformer(info.encoder) else "resnet"
+    own = FINETUNE_RECIPES[name]
+    return FinetuneRecipe(
         own.adam,
         own.lrs if settings.lrs == "auto" else settings.lrs,
         own.weight_decays if settings.weight_decays == "auto" else settings.weight_decays,
@@ -77,25 +107,23 @@ def finetune(task: Task, settings: FinetuneSettings) -> Score:
     if settings.labels_per_class is None:
         details = _tune(task, settings, recipe, np.arange(len(labels)), task.seed)
         return Score(details["last"], None, details, task.data.metric, notes=_notes(settings))
-    found = []
-    for draw in range(settings.draws):
-        seed = mixed_seed("labels", task.seed, draw)
-        rows = draw_per_class(labels.astype(np.int64), settings.labels_per_class, seed)
-        found.append(_tune(task, settings, recipe, rows, seed))
-    scores = [details["last"] for details in found]
-    together = {name: [details[name] for details in found] for name in found[0]}
-    spread = stdev(scores) if len(scores) > 1 else None
-    return Score(
-        mean(scores), spread, {"scores": scores, **together}, task.data.metric, notes=_notes(settings)
+    draws = drawn_labels(labels.astype(np.int64), settings.labels_per_class, settings.draws, task.seed)
+    found = [_tune(task, settings, recipe, rows, seed) for rows, seed in draws]
+    return score_of_draws(
+        [(details["last"], details) for details in found], task.data.metric, _notes(settings)
     )
 
 
-def _tune(task: Task, settings: FinetuneSettings, recipe: Recipe, rows: Indices, seed: int) -> dict[str, Any]:
+def _tune(
+    task: Task, settings: FinetuneSettings, recipe: FinetuneRecipe, rows: Indices, seed: int
+) -> dict[str, Any]:
     """Choose a setting on held-out training images, train with it on all, judge on the test images."""
     grid = [Setting(lr, decay) for lr in recipe.lrs for decay in recipe.weight_decays]
     choice = Choice(grid[len(grid) // 2], math.nan, ())
     if settings.search != "quick" and len(grid) > 1:
-        first, second = hold_out(task.data.train_labels[rows].astype(np.int64), settings.validation, seed)
+        first, second = stratified_split(
+            task.data.train_labels[rows].astype(np.int64), settings.validation, seed
+        )
 
         def measure(tried: Setting) -> float:
             network = _train(task, settings, recipe, tried, rows[first], seed)
@@ -120,7 +148,7 @@ def _tune(task: Task, settings: FinetuneSettings, recipe: Recipe, rows: Indices,
 
 
 def _train(
-    task: Task, settings: FinetuneSettings, recipe: Recipe, setting: Setting, rows: Indices, seed: int
+    task: Task, settings: FinetuneSettings, recipe: FinetuneRecipe, setting: Setting, rows: Indices, seed: int
 ) -> Network:
     info, device = task.encoder.info, task.machine.device
     batch = min(settings.batch_size, len(rows))
@@ -156,13 +184,15 @@ def _train(
         epochs=epochs,
         per_epoch=per_epoch,
         label_smoothing=recipe.label_smoothing,
-        rate=lambda share: warm_cosine(share, settings.warmup),
+        rate=warm_cosine(epochs * per_epoch, settings.warmup),
         after_epoch=ended,
     )
     return network
 
 
-def make_optimizer(network: Network, recipe: Recipe, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+def make_optimizer(
+    network: Network, recipe: FinetuneRecipe, lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
     """SGD or AdamW; vectors (biases and norms) are not decayed, and layers near the image learn more slowly.
 
     The head has the full rate ``lr``; the layer before it ``layer_decay`` of it, the one before that its square.
@@ -185,13 +215,6 @@ def make_optimizer(network: Network, recipe: Recipe, lr: float, weight_decay: fl
     if recipe.adam:
         return torch.optim.AdamW(groups, lr=lr)
     return torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True)
-
-
-def warm_cosine(share: float, warmup: float) -> float:
-    """Factor on the learning rate: a linear rise, then half a cosine."""
-    if share < warmup:
-        return share / warmup
-    return (1 + math.cos(math.pi * (share - warmup) / (1 - warmup))) / 2
 
 
 def _in_order(task: Task, rows: Indices | None) -> Iterator[tuple[Tensor, Tensor]]:

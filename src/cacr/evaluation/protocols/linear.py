@@ -4,20 +4,23 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from cacr.evaluation.data.splits import folds
 from cacr.evaluation.data.task import LabelledFeatures, Task
 from cacr.evaluation.engine.draws import over_draws
-from cacr.evaluation.options import LinearSettings
-from cacr.evaluation.registry import PROTOCOLS, Score
+from cacr.evaluation.engine.heads import Heads, nesterov_step, slopes
+from cacr.evaluation.engine.scaling import Scaling
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.evaluation.results.metrics import METRICS
 from cacr.features.encode import make_rows
 from cacr.randomness import generator
+from cacr.training.schedules import cosine
 
 ENOUGH_VALIDATION = 500
 """Validation labels after which no further fold is tried: a standard error is then two points at most."""
@@ -25,10 +28,28 @@ ENOUGH_VALIDATION = 500
 FEW_PRODUCTS = 30_000_000
 """Multiplications of a step below which a second thread costs more than it saves."""
 
-MOMENTUM, BLOCK = 0.9, 16_384
+BLOCK = 16_384
+"""Features that are looked at at once."""
 
 QUIET = 0.1
 """Share of the mean variance that is added to every variance: what hardly varies is not blown up to noise."""
+
+
+class LinearSettings(ProtocolSettings):
+    """A linear classifier on cached features; the learning rate is chosen on a validation split."""
+
+    lrs: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), min_length=1, description="learning rates of SGD, trained at once"
+    )
+    epochs: int = Field(50, ge=1, le=1_000_000, description="passes over the features")
+    min_steps: int = Field(300, ge=1, le=10**9, description="further passes until there were so many steps")
+    batch_size: int = Field(512, ge=1, le=1_000_000, description="features in a step")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty on the weights, times one half")
+    validation: float = Field(
+        0.2, gt=0, le=0.5, description="share of the training labels in a fold that chooses the rate"
+    )
+    labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
+    draws: int = Field(5, ge=1, le=1000, description="draws of those labels, for mean and spread")
 
 
 @PROTOCOLS.register("linear")
@@ -49,38 +70,6 @@ def linear(task: Task, settings: LinearSettings) -> Score:
         return value, {"lr": classifier.lr, "validation": validation}
 
     return over_draws(task, settings.labels_per_class, settings.draws, measure)
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Features as the classifier sees them: batch norm without parameters, of the training features.
-
-    y = (x - mean) / sqrt(variance + 0.1 mean variance), then divided by one number so that the training
-    features have a mean square norm of 1: so one grid of learning rates serves features of any dimension.
-
-    With fewer training features than dimensions y is expressed in a basis of their span. Gradient descent
-    from zero never leaves it, so this changes no prediction; it saves nearly all the work with few labels.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    basis: Tensor | None
-
-    @classmethod
-    def of(cls, train: Tensor) -> Self:
-        """The scaling of training features (n, d)."""
-        mean, variance = train.mean(dim=0), train.var(dim=0, correction=0)
-        scale = (variance + QUIET * variance.mean()).sqrt()
-        scale = scale * (variance / scale.square()).sum().sqrt()
-        scale = torch.where(scale > 0, scale, 1.0)  # constant features say nothing, and must not say nan
-        if train.shape[0] >= train.shape[1]:
-            return cls(mean, scale, None)
-        return cls(mean, scale, torch.linalg.svd((train - mean) / scale, full_matrices=False).Vh.T)
-
-    def __call__(self, features: Tensor) -> Tensor:
-        """(n, d) -> (n, min(d, training features))."""
-        scaled = (features - self.mean) / self.scale
-        return scaled if self.basis is None else scaled @ self.basis
 
 
 @dataclass(frozen=True)
@@ -134,13 +123,25 @@ def fit_linear(
     """
     rows = min(len(features), settings.batch_size)
     with _threads_for(rows * min(features.shape) * len(settings.lrs) * classes):
-        scaling = Scaling.of(features)
+        scaling = unit_scaling(features)
         scaled = _scaled(features, scaling, streamed)
         validation = _validate(scaled, labels, classes, settings, seed) if len(settings.lrs) > 1 else {}
         lr = min(validation, key=validation.__getitem__, default=settings.lrs[0])
         everything = torch.ones(1, len(labels), dtype=torch.bool, device=features.device)
         weight, bias = train_heads(scaled, labels, everything, [lr], classes, settings, seed)
     return LinearClassifier(scaling, weight[:, 0], bias[0], lr, validation)
+
+
+def unit_scaling(train: Tensor) -> Scaling:
+    """The scaling of training features (n, d) to a mean square norm of 1.
+
+    y = (x - mean) / sqrt(variance + 0.1 mean variance), then divided by one number: so one grid of learning rates
+    serves features of any dimension.
+    """
+    mean, variance = train.mean(dim=0), train.var(dim=0, correction=0)
+    scale = (variance + QUIET * variance.mean()).sqrt()
+    scale = scale * (variance / scale.square()).sum().sqrt()
+    return Scaling.of(mean, scale, train if train.shape[0] < train.shape[1] else None)
 
 
 def _validate(
@@ -150,10 +151,10 @@ def _validate(
     lrs = sorted(settings.lrs)
     judges = _judges(labels, settings.validation, seed).to(features.device)
     used = ~judges.repeat_interleave(len(lrs), dim=0)
-    weight, bias = train_heads(features, labels, used, lrs * len(judges), classes, settings, seed)
+    heads = train_heads(features, labels, used, lrs * len(judges), classes, settings, seed)
     losses = torch.zeros(len(used), device=features.device)
     for rows in torch.split(judges.any(dim=0).nonzero()[:, 0], BLOCK):
-        logs = _logits(features[rows], weight, bias).log_softmax(dim=2)
+        logs = heads.logits(features[rows]).log_softmax(dim=2)
         losses -= (logs[torch.arange(len(rows)), :, labels[rows]] * ~used[:, rows].T).sum(dim=0)
     losses = losses.view(len(judges), len(lrs)).sum(dim=0) / judges.sum()
     return dict(zip(lrs, losses.tolist(), strict=True))
@@ -177,7 +178,7 @@ def train_heads(
     classes: int,
     settings: LinearSettings,
     seed: int,
-) -> tuple[Tensor, Tensor]:
+) -> Heads:
     """Train H linear classifiers at once by SGD with Nesterov momentum and a cosine schedule, from zero.
 
     Each minimises the mean cross-entropy + weight_decay / 2 ||weight||^2 over the labels that it uses.
@@ -190,36 +191,26 @@ def train_heads(
         classes: Number of classes C.
         settings: Epochs, batch size, weight decay.
         seed: Of the order.
-
-    Returns:
-        Weights (d, H, C) and biases (H, C).
     """
     count, dim = features.shape
-    weight = features.new_zeros(dim, len(lrs), classes)
-    bias = features.new_zeros(len(lrs), classes)
-    momentum, momentum_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+    heads = Heads(features.new_zeros(dim, len(lrs), classes), features.new_zeros(len(lrs), classes))
+    momentum = Heads(*(torch.zeros_like(value) for value in heads))
     batches = math.ceil(count / settings.batch_size)
     steps = batches * max(settings.epochs, math.ceil(settings.min_steps / batches))
-    rates = features.new_tensor(lrs)[:, None]
+    rates, factor = features.new_tensor(lrs)[:, None], cosine(steps)
     order = torch.empty(0)
     for step in range(steps):
         if step % batches == 0:
             order = torch.randperm(count, generator=generator("probe", seed, step)).to(features.device)
         chosen = order[step % batches * settings.batch_size :][: settings.batch_size]
         x, mask = features[chosen], used[:, chosen].T
-        # d loss / d logits of a softmax: probability - 1 for the right class, probability for the others.
-        slope = _logits(x, weight, bias).softmax(dim=2)
-        slope[torch.arange(len(chosen)), :, labels[chosen]] -= 1
+        slope = slopes(heads.logits(x), labels[chosen])
         slope *= (mask / mask.sum(dim=0).clamp(min=1)).unsqueeze(2)
-        lr = rates * (1 + math.cos(math.pi * step / steps)) / 2
-        gradient = (x.T @ slope.flatten(1)).view_as(weight) + settings.weight_decay * weight
-        for value, change, inertia in (
-            (weight, gradient, momentum),
-            (bias, slope.sum(dim=0), momentum_bias),
-        ):
-            inertia.mul_(MOMENTUM).add_(change)
-            value -= lr * (change + MOMENTUM * inertia)
-    return weight, bias
+        lr = rates * factor(step)
+        gradient, gradient_bias = heads.gradients(x, slope)
+        nesterov_step(heads.weight, gradient + settings.weight_decay * heads.weight, momentum.weight, lr)
+        nesterov_step(heads.bias, gradient_bias, momentum.bias, lr)
+    return heads
 
 
 @contextmanager
@@ -231,11 +222,6 @@ def _threads_for(products: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _logits(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """(n, H, C)."""
-    return (features @ weight.flatten(1)).view(len(features), *bias.shape) + bias
 
 
 def _judges(labels: Tensor, share: float, seed: int) -> Tensor:

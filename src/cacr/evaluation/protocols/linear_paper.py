@@ -1,16 +1,31 @@
 """The linear probe of the paper's small-scale experiments."""
 
-import torch
+from typing import Annotated
 
+import torch
+from pydantic import Field
+
+from cacr.config import Auto
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.streamed import streamed_probe
-from cacr.evaluation.options import PaperLinearSettings
-from cacr.evaluation.registry import PROTOCOLS, Score
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.features.encode import usual_flip
+from cacr.training.schedules import multistep
 from cacr.views import probe_train
 
 MILESTONES, GAMMA = (0.6, 0.8), 0.2
 """The rate drops by a factor of 0.2 after 60 and 80 of 100 epochs."""
+
+
+class PaperLinearSettings(ProtocolSettings):
+    """The paper's small-scale probe: features of fresh random crops, Adam; the last epoch is the headline."""
+
+    lr: float = Field(1e-3, gt=0, description="of Adam")
+    epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
+    batch_size: int = Field(128, ge=2, le=1_000_000, description="images in a step")
+    flip: Annotated[float, Field(ge=0, le=1)] | Auto = Field(
+        "auto", description="share of mirrored crops; auto: as in the encoder's training views"
+    )
 
 
 @PROTOCOLS.register("linear-paper")
@@ -29,10 +44,5 @@ def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
         optimizer=lambda layer: torch.optim.Adam(
             layer.parameters(), lr=settings.lr, betas=(0.5, 0.999), eps=1e-8
         ),
-        rate=lambda epoch: dropped(epoch, settings.epochs, MILESTONES, GAMMA),
+        rate=multistep(settings.epochs, MILESTONES, GAMMA),
     )
-
-
-def dropped(epoch: int, epochs: int, milestones: tuple[float, ...], gamma: float) -> float:
-    """Factor on the learning rate after those of the milestones, as shares of the run, that are past."""
-    return float(gamma ** sum(epoch >= round(share * epochs) for share in milestones))

@@ -2,20 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
-from cacr.evaluation.options import RetrievalSettings
-from cacr.evaluation.registry import PROTOCOLS, Score
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.features.encode import Progress
 from cacr.randomness import generator
 
 BLOCK = 4_000_000
 """Similarities sorted at once: about 100 MB with what belongs to them, whatever the number of images."""
+
+
+class RetrievalSettings(ProtocolSettings):
+    """Search of the training images for those of a test image's class."""
+
+    own_measure: ClassVar[bool] = True
+
+    ks: tuple[Annotated[int, Field(ge=1, le=10**9)], ...] = Field(
+        (1, 5, 10), description="nearest images, for recall@k"
+    )
 
 
 @PROTOCOLS.register("retrieval")

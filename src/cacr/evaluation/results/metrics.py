@@ -13,6 +13,9 @@ Metric = Callable[[Tensor, Tensor], float]
 
 METRICS: Registry[Metric] = Registry("metric")
 
+SEVERAL_CLASSES = frozenset({"map-11"})
+"""Metrics of images that may show several classes."""
+
 RECALLS = 11
 """Of the eleven-point average precision: 0, 0.1, ..., 1."""
 

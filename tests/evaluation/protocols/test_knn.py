@@ -3,8 +3,9 @@ import pytest
 import torch
 from sklearn.neighbors import KNeighborsClassifier
 
+from cacr.evaluation.protocols import knn
+from cacr.evaluation.protocols.knn import knn_predict
 from cacr.features import neighbours
-from cacr.features.neighbours import knn_predict
 
 pytestmark = pytest.mark.trains
 
@@ -22,7 +23,7 @@ def data(train: int, test: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
 def test_it_is_weighted_nearest_neighbours_of_scikit_learn(
     k: int, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neighbours, "QUERIES", 30)  # several blocks of each kind, and incomplete ones
+    monkeypatch.setattr(knn, "QUERIES", 30)  # several blocks of each kind, and incomplete ones
     monkeypatch.setattr(neighbours, "KEYS", 64)
     train, labels, test = data(200, 100)
     oracle = KNeighborsClassifier(

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from cacr.evaluation.engine.heads import train_probes
+from cacr.evaluation.engine.probes import train_probes
 from cacr.evaluation.engine.tuning import Setting
 from cacr.randomness import generator, mixed_seed
 

@@ -1,4 +1,4 @@
-"""The ELEVATER protocol with the whole network trained."""
+"""Whole networks, as the ELEVATER protocol trains them."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,10 +9,10 @@ from torch import Tensor
 from cacr.data import Source
 from cacr.evaluation.data.splits import Indices
 from cacr.evaluation.data.task import Task
-from cacr.evaluation.engine.heads import BATCH, MOMENTUM
+from cacr.evaluation.engine.heads import MOMENTUM
 from cacr.evaluation.engine.network import Network, scores_of, train_network
+from cacr.evaluation.engine.probes import BATCH
 from cacr.evaluation.engine.tuning import Setting
-from cacr.evaluation.protocols.elevater import register
 from cacr.evaluation.results.metrics import METRICS
 from cacr.features.encode import ImageLoader, centre_view
 from cacr.features.machine import Machine
@@ -141,6 +141,3 @@ class NetworkLearner:
             seed=seed,
             max_unreadable=task.max_unreadable,
         )
-
-
-register("-finetune", "the whole network", NetworkLearner)
