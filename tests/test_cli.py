@@ -12,7 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from cacr import bench, cli
+from cacr import cli
+from cacr.commands import bench
 from cacr.diagnostics.verdict import Verdict
 from cacr.diagnostics.verdict_file import write_verdict
 from cacr.runs.folder import RunFolder

@@ -14,7 +14,7 @@ from cacr.errors import UserError
 from cacr.evaluation import evaluate_run, evaluate_suite, read_results, suite_table
 from cacr.evaluation.suite_report import SuiteReport
 from tests.evaluation.conftest import write_images
-from tests.evaluation.test_result import RESULT
+from tests.runs.test_result import RESULT
 
 pytestmark = pytest.mark.trains
 
