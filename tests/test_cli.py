@@ -270,6 +270,21 @@ def test_bench_alone_lists_and_runs_nothing(run: Run, monkeypatch: pytest.Monkey
         assert name in text and summary in text
 
 
+def test_a_home_folder_is_found_wherever_a_path_is_given(
+    run: Run, photos: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell leaves the ~ of ``--out=~/runs`` as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(trained, tmp_path / "run")
+    assert run("embed", "~/run", photos, "--out=~/features.npz")[0] == 0
+    assert (
+        run("search", "~/run", photos / "image000.png", "--data", photos, "--features=~/features.npz")[0] == 0
+    )
+    assert run("report", "~/run", "--out=~/page.html")[0] == 0
+    assert {"run", "features.npz", "page.html"} == {path.name for path in tmp_path.iterdir()}
+    refused(run, ["embed", "~nobody-of-this-name/run", photos, "--out", tmp_path / "f.npz"], "no such user")
+
+
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from cacr.errors import UserError
 
