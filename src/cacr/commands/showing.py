@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cacr.commands.options import DataRoot, Download, SetOption, given, path, pretrain_setting, show
+from cacr.config import MOST_SEED
 from cacr.files import printable
 
 
@@ -102,9 +103,11 @@ def views(
         Path, typer.Option(parser=path, help="Picture to write: .png, .jpg or .webp; it must not exist.")
     ],
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
-    count: Annotated[int, typer.Option("--views", min=1, help="Views of each image.")] = 5,
+    count: Annotated[int, typer.Option("--views", min=1, max=64, help="Views of each image.")] = 5,
     images: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="Of the choice of images and of the views.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the choice of images and of the views.")
+    ] = 0,
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,
