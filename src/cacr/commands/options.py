@@ -1,12 +1,14 @@
 """What several commands share: options that come from the settings, and printing."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment
 from cacr.errors import SettingsError
+from cacr.reading.files import any_path
 
 
 def setting(kind: type[Settings], name: str) -> Any:
@@ -37,6 +39,11 @@ SetOption = Annotated[
 ]
 DataRoot = Annotated[str | None, pretrain_setting("data_root")]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads of data sets and weights.")]
+
+
+def path(text: object) -> Path:
+    """A file or folder as the user names it: a shell leaves the ``~`` of ``--out=~/runs/a`` as it is."""
+    return any_path(str(text))
 
 
 def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:

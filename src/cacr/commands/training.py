@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, given, keywords, pretrain_setting, show
+from cacr.commands.options import DataRoot, Download, SetOption, given, keywords, path, pretrain_setting, show
 from cacr.config import PretrainSettings, read_settings_file
 from cacr.errors import UserError
 from cacr.shell import resume_command, shell_words
@@ -20,9 +20,9 @@ STOPPED = 2
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Run folder; a demo that is there is continued.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(parser=path, help="Run folder; a demo that is there is continued.")
+    ] = Path("runs/demo"),
 ) -> None:
     """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
     from cacr.commands.demo import run_demo
@@ -37,7 +37,7 @@ def pretrain(
         str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder: absent or empty, or with --resume the run.")
+        Path | None, typer.Option(parser=path, help="Run folder: absent or empty, or with --resume the run.")
     ] = None,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
@@ -60,7 +60,9 @@ def pretrain(
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags win over it.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(parser=path, help="YAML file of settings; flags win over it.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print settings, sizes, memory and steps; train nothing.")
