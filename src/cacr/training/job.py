@@ -5,13 +5,13 @@ from typing import Any
 
 from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricModule
-from torch import Tensor
 from torch.optim import Optimizer
 
 import cacr
 from cacr.config import FORMAT, PretrainSettings
 from cacr.data import Loader
 from cacr.frameworks import Framework
+from cacr.runs.checkpoint import load_optimizer, require_fit
 from cacr.runs.folder import RunFolder
 from cacr.training.checkpoints import State
 from cacr.training.schedules import Schedule
@@ -91,16 +91,9 @@ class Training:
 
     def restore(self, state: State) -> Position:
         """Continue from a checkpoint's state."""
+        require_fit(state, self.method, self.optimizer)
+        if state["batch"] >= self.loader.batches_per_epoch:
+            raise ValueError(f"an epoch has {self.loader.batches_per_epoch} batches, not {state['batch']}")
         self.method.load_state_dict(state["method"])
-        _check_shapes(self.optimizer, state["optimizer"]["state"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_optimizer(self.optimizer, state)
         return Position(state["step"], state["epoch"], state["batch"])
-
-
-def _check_shapes(optimizer: Optimizer, stored: dict[int, dict[str, Any]]) -> None:
-    """Torch does not look, and numbers of another shape than their weight's end the interpreter in the next step."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for number, values in stored.items():
-        for name, value in values.items():
-            if isinstance(value, Tensor) and value.ndim and value.shape != weights[number].shape:
-                raise RuntimeError(f"{name} of weight {number} has the shape {tuple(value.shape)}")

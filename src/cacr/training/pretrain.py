@@ -31,6 +31,7 @@ from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.shell import resume_command, shell_words
 from cacr.terminal import CleanConsole
 from cacr.training.announce import announce
@@ -104,7 +105,7 @@ def pretrain(
 
 def _settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSettings:
     """The settings of the run, with those replaced that may change; others must be what they were."""
-    stored = run.read_settings()
+    stored = Run.open(run.path).settings
     given = {name: value for name, value in values.items() if value != "auto"}
     merged = check_settings({**stored.model_dump(), **given})
     changed = [
