@@ -14,9 +14,8 @@ from PIL import Image
 
 from cacr import cli
 from cacr.commands import bench
-from cacr.diagnostics.verdict import Verdict
-from cacr.diagnostics.verdict_file import write_verdict
 from cacr.runs.folder import RunFolder
+from cacr.runs.verdict import Verdict, write_verdict
 from tests.conftest import TINY, Run, files_of, refused, save_images
 
 SHORT = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
@@ -241,7 +240,7 @@ def test_doctor_calls_only_a_healthy_run_fine(
     run: Run, trained: Path, tmp_path: Path, name: Any, fine: bool
 ) -> None:
     told = Path(shutil.copytree(trained, tmp_path / "told"))
-    write_verdict(RunFolder(told), Verdict(name, ["a figure"], ["look again"], 10, 2.0))
+    write_verdict(RunFolder(told).verdict, Verdict(name, ["a figure"], ["look again"], 10, 2.0))
     code, text = run("doctor", told)
     assert code == 0 and f"verdict at epoch 2: {name} a figure try: look again" in text
     assert ("nothing looks wrong" in text) is fine

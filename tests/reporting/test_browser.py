@@ -15,13 +15,14 @@ import pytest
 from PIL import Image
 
 from cacr.diagnostics.verdict import Verdict
-from cacr.diagnostics.verdict_file import write_verdict
 from cacr.features import encode
 from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
+from cacr.runs.verdict import write_verdict
 from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
 
 pytestmark = pytest.mark.trains
@@ -122,8 +123,8 @@ def test_hovering_shows_the_right_thumbnail(open_page: Open, coloured_page: Path
 def test_clicking_shows_the_right_neighbours_and_pushes(
     open_page: Open, coloured_page: Path, coloured_run: Path
 ) -> None:
-    model = load_model(coloured_run)
-    shown = open_shown(model.settings, None)
+    model = load_model(Run.open(coloured_run))
+    shown = open_shown(model.run.settings, None)
     features = encode(model.encoder, shown.source).values
     x = unit(features).double().numpy()
     z = model.embed(features).double().numpy()

@@ -4,6 +4,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -12,10 +13,14 @@ from torch import Tensor
 import cacr
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, open_source, prepare
-from cacr.diagnostics.verdict_file import in_words, read_verdict
+from cacr.encoders import load_encoder
+from cacr.encoders.files import WEIGHTS
 from cacr.errors import UserError
 from cacr.randomness import generator
+from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
+from cacr.runs.verdict import in_words
 from cacr.shell import resume_command
 from cacr.training.build import build_method, make_views_of
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
@@ -31,8 +36,8 @@ def examine(target: str | None, *, root: Path) -> Iterator[str]:
     yield from describe_machine()
     if target is None:
         yield from measure_speed(_noise())
-    elif RunFolder(Path(target)).config.exists():
-        yield from examine_run(RunFolder(Path(target)))
+    elif kind_of(RunFolder(Path(target)).config) is not None:
+        yield from examine_run(Run.open(Path(target)))
     else:
         source = open_source(target, root=root)
         found = inspect_source(source)
@@ -167,30 +172,51 @@ def describe_data(found: Inspection) -> Iterator[str]:
         yield "nothing looks wrong"
 
 
-def examine_run(run: RunFolder) -> Iterator[str]:
+def examine_run(run: Run) -> Iterator[str]:
     """Whether the files of a run are whole and its figures are finite."""
-    settings = run.read_settings()
+    settings = run.settings
     yield f"run {run.path}: {settings.objective} on {settings.data}, {settings.epochs} epochs"
-    wrong = 0
-    found = list_checkpoints(run.checkpoints)
+    wrong = [*_wrong_files(run)]
+    found = list_checkpoints(run.folder.checkpoints)
     for step, path in found:
         try:
             load_checkpoint(path)
             yield f"checkpoint of step {step}: whole"
         except UserError as error:
-            wrong += 1
-            yield f"wrong: {error}; --resume falls back to the one before"
-    rows = run.read_metrics()
-    if verdict := read_verdict(run):
-        wrong += verdict["verdict"] != "healthy"
-        yield in_words(verdict)
+            wrong.append(f"{error}; --resume falls back to the one before")
     if not found:
-        wrong += 1
-        yield "wrong: no checkpoint has been written yet; --resume starts from the beginning"
-    if rows:
-        yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
-    if not (run.path / "encoder.safetensors").exists():
-        wrong += 1
-        yield f"wrong: there is no encoder yet; continue with: {resume_command(run.path)}"
-    if not wrong:
+        wrong.append("no checkpoint has been written yet; --resume starts from the beginning")
+    if not (run.path / WEIGHTS).exists():
+        wrong.append(f"there is no encoder yet; continue with: {resume_command(run.path)}")
+    yield from (f"wrong: {text}" for text in wrong)
+    healthy = True
+    with suppress(UserError):  # told above
+        if verdict := run.verdict:
+            healthy = verdict.verdict == "healthy"
+            yield in_words(verdict)
+    with suppress(UserError):
+        if rows := run.rows:
+            yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
+    if healthy and not wrong:
         yield "nothing looks wrong"
+
+
+def _wrong_files(run: Run) -> Iterator[str]:
+    """What is wrong with the files that are read beside settings and checkpoints."""
+    asked: list[Callable[[], object]] = [
+        lambda: (run.t_pos, run.t_neg),
+        lambda: run.has_encoder and load_encoder(run.path) and run.training,
+        lambda: run.rows,
+        lambda: run.verdict,
+        lambda: run.division,
+        lambda: run.kept,
+        lambda: run.results,
+        lambda: run.snapshots,
+        lambda: run.pictures,
+        lambda: run.reference,
+    ]
+    for ask in asked:
+        try:
+            ask()
+        except UserError as error:
+            yield str(error)

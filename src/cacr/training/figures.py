@@ -4,15 +4,14 @@ from typing import Any
 
 from rich.console import Console
 
+from cacr.runs.rows import read_rows
+from cacr.runs.summary import MEASURED
 from cacr.training.diverged import DivergedError
 from cacr.training.job import Position, Training
 from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
 from cacr.training.progress import TrainingProgress
-
-MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
-"""Figures, measured without labels, that are stored with every checkpoint and encoder."""
 
 
 class Figures:
@@ -48,7 +47,7 @@ class Figures:
             enabled=job.fabric.is_global_zero,
         )
         # The one time that the log is read: by a resumed run, for what was measured before.
-        rows = job.run.read_metrics() if log and position.step else []
+        rows = read_rows(job.run.metrics) if log and position.step else []
         self.measured = next((_measured(row) for row in reversed(rows) if "effective_rank" in row), {})
 
     def at_start(self) -> None:

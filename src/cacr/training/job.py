@@ -5,15 +5,14 @@ from typing import Any
 
 from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricModule
-from torch import Tensor
 from torch.optim import Optimizer
 
 import cacr
 from cacr.config import FORMAT, ResolvedSettings
 from cacr.data import Loader
 from cacr.errors import UserError
-from cacr.files import check_format
 from cacr.frameworks import Framework
+from cacr.runs.checkpoint import load_optimizer, require_fit
 from cacr.runs.folder import RunFolder
 from cacr.shell import shell_words
 from cacr.training.checkpoints import State
@@ -107,33 +106,27 @@ class Training:
         """Continue from a checkpoint's state.
 
         Raises:
-            UserError: another version wrote it, or it is of other settings or other images.
+            UserError: it is of other settings or other images.
         """
-        check_format(state["format"], self.run.checkpoints)
         images = len(self.loader.source)
-        again = f"start another, with {shell_words('--init', self.run.path)} to keep what was learned"
         if state["images"] != images:
             raise UserError(
                 f"{self.run.path} was trained on {state['images']:,} images, but {self.settings.data} now has "
-                f"{images:,}: a run can be resumed on the same data only; {again}"
+                f"{images:,}: a run can be resumed on the same data only; start another, with "
+                f"{shell_words('--init', self.run.path)} to keep what was learned"
             )
         try:
+            require_fit(state, self.method, self.optimizer)
+            if state["batch"] >= self.loader.batches_per_epoch:
+                raise ValueError(
+                    f"an epoch has {self.loader.batches_per_epoch} batches, not {state['batch']}"
+                )
             self.method.load_state_dict(state["method"])
-            _check_shapes(self.optimizer, state["optimizer"]["state"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            return Position(state["step"], state["epoch"], state["batch"])
+            load_optimizer(self.optimizer, state)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"the checkpoint in {self.run.checkpoints} does not fit the settings beside it: another version of "
                 f"cacr wrote it. Resume with that version, or start another run with "
                 + shell_words("--init", self.run.path)
             ) from error
-
-
-def _check_shapes(optimizer: Optimizer, stored: dict[int, dict[str, Any]]) -> None:
-    """Torch does not look, and numbers of another shape than their weight's end the interpreter in the next step."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for number, values in stored.items():
-        for name, value in values.items():
-            if isinstance(value, Tensor) and value.ndim and value.shape != weights[number].shape:
-                raise RuntimeError(f"{name} of weight {number} has the shape {tuple(value.shape)}")
+        return Position(state["step"], state["epoch"], state["batch"])

@@ -8,6 +8,7 @@ from cacr.data import SOURCES
 from cacr.errors import SettingsError
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.training.check import check_settings
 from cacr.training.recipes import with_recipe
 
@@ -24,7 +25,7 @@ def settings_of_new(run: RunFolder, values: Mapping[str, Any]) -> PretrainSettin
 
 def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSettings:
     """The settings of the run, with those replaced that may change; others must be what they were."""
-    stored = run.read_settings()
+    stored = Run.open(run.path).settings
     given = {name: value for name, value in values.items() if value != "auto"}
     merged = check_settings({**stored.model_dump(), **given})
     changed = [
