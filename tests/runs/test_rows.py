@@ -21,7 +21,15 @@ def test_lines_that_are_no_metrics_are_skipped(tmp_path: Path) -> None:
 
 
 def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
-    row = {"step": 1, "epoch": "x", "loss": [1], "knn": True, "lr": 10**400, "rank": None, "entropy": math.inf}
+    row = {
+        "step": 1,
+        "epoch": "x",
+        "loss": [1],
+        "knn": True,
+        "lr": 10**400,
+        "rank": None,
+        "entropy": math.inf,
+    }
     lines = [json.dumps(row), '{"step": -1}', '{"step": 1e3}', '{"step": 2, "epoch": NaN, "loss": 3}']
     lines += ['{"step": 3, "loss": ' + "9" * 5000 + "}", '{"step": 4, "loss": ' + "[" * 5000]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))

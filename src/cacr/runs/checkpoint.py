@@ -60,7 +60,9 @@ def checked_state(state: object, path: Path) -> dict[str, Any]:
     try:
         found = _STATE.validate_python(state)
     except ValidationError as error:
-        raise UserError(f"{path} is damaged (it holds no state of a training): {wrong_fields(error)}") from None
+        raise UserError(
+            f"{path} is damaged (it holds no state of a training): {wrong_fields(error)}"
+        ) from None
     odd = [name for name, value in found.method.items() if not _is_plain(value)]
     if odd:
         raise UserError(f"{path} is damaged: {str(odd[0])[:100]} is no ordinary tensor")

@@ -17,6 +17,7 @@ from cacr.reading.files import kind_of
 from cacr.runs.rows import read_rows
 from cacr.runs.summary import MEASURED
 
+
 @dataclass(frozen=True)
 class RunFolder:
     """The files of one run."""
