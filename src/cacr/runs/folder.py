@@ -111,6 +111,10 @@ class RunFolder:
         content = {"format": FORMAT, "versions": versions, "settings": settings.model_dump(mode="json")}
         write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
 
+    def write_how(self, how: dict[str, Any]) -> None:
+        """Say how the diagnostics are measured, for people: nobody reads it back."""
+        write_atomically(self.diagnostics / "how.json", json.dumps(how, indent=1).encode())
+
     def last_measured(self) -> dict[str, Any]:
         """What was last measured without labels, and when: :data:`MEASURED`; empty if nothing was."""
         rows = (row for row in reversed(read_rows(self.metrics)) if "effective_rank" in row)
