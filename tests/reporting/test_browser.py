@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cacr.diagnostics.verdict import Verdict
 from cacr.features import encode
 from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
@@ -22,7 +21,7 @@ from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
-from cacr.runs.verdict import write_verdict
+from cacr.runs.verdict import Verdict, write_verdict
 from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
 
 pytestmark = pytest.mark.trains
@@ -351,7 +350,7 @@ def test_a_verdict_has_its_sign_and_colour(
     open_page: Open, coloured_run: Path, tmp_path: Path, name: str, shown: str, kind: str
 ) -> None:
     run = Path(shutil.copytree(coloured_run, tmp_path / "told"))
-    write_verdict(RunFolder(run), Verdict(name, ["a figure"], [], 12, 3.0))  # type: ignore[arg-type]
+    write_verdict(RunFolder(run).verdict, Verdict(name, ["a figure"], [], 12, 3.0))  # type: ignore[arg-type]
     page = open_page(refresh_report(run))
     verdict = page.locator(f".verdict.{kind}")
     assert verdict.inner_text() == shown

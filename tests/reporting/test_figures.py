@@ -181,6 +181,36 @@ def test_runs_that_differ_in_something_else_are_lines_of_their_own(tmp_path: Pat
     assert [container[0].get_ydata().tolist() for container in axes.containers] == [[20, 40], [20, 40]]
 
 
+@pytest.mark.parametrize(
+    "other", [{"optimizer": "adam"}, {"preset": "moco-v2"}, {"head": "mlp"}, {"image_size": 64}, {"lr": 0.5}]
+)
+def test_runs_of_other_settings_are_no_seeds(other: dict[str, Any], tmp_path: Path) -> None:
+    paths = [
+        _run(
+            tmp_path / f"{number}-{views}", [_row(2, 4.0, views / 10 + number / 100)], views=views, **settings
+        )
+        for number, settings in enumerate(({"seed": 1}, {"seed": 2}, {"seed": 1, **other}))
+        for views in (2, 4)
+    ]
+    (axes,) = accuracy_against(open_runs(paths), "k").axes
+    drawn = [container[0].get_ydata().tolist() for container in axes.containers]
+    assert drawn == [pytest.approx([20.5, 40.5]), pytest.approx([22, 42])]
+
+
+def test_a_temperature_is_drawn_as_the_t_neg_that_it_is(tmp_path: Path) -> None:
+    paths = [
+        _run(
+            tmp_path / str(tau),
+            [_row(2, 4.0, tau)],
+            objective="info_nce",
+            objective_options={"temperature": tau},
+        )
+        for tau in (0.25, 0.125)
+    ]
+    (axes,) = accuracy_against(open_runs(paths), "t_neg").axes
+    assert axes.containers[0][0].get_xdata().tolist() == [2, 4]
+
+
 def test_files_are_png_and_svg_and_reasons_are_given(tmp_path: Path) -> None:
     path = _run(tmp_path / "cost $1$ <b>", [_row(0, 4.4, 0.1), _row(2, 4.0, 0.5)])
     _batch(path)

@@ -4,20 +4,28 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save, save_file
 
+from cacr.errors import UserError
+from cacr.reporting.model import load_model
+from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.snapshots import Pictures, Snapshot, write_pictures, write_snapshot
 from cacr.runs.verdict import Verdict, write_verdict
+from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.job import Position, Training
 from tests.conftest import Run as Call
+from tests.reading.test_fuzz import damaged as random_damage
 
 pytestmark = pytest.mark.trains
 
@@ -79,6 +87,24 @@ def damaged(evaluated: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(evaluated, tmp_path / "run"))
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is read and loaded, but nothing drawn; a resumed run is looked at once and trained no further."""
+
+    def load_all(runs: Sequence[Run], **_: object) -> None:
+        for each in runs:
+            assert load_model(each).run.t_neg >= 0 and each.digest
+
+    def look(job: Training, position: Position, console: object, log: object, observer: Any) -> str:
+        if observer:
+            observer.look(position.step + 100, 9.0, {"loss": 1.0, "data_wait": 0.1})
+        return "finished"
+
+    monkeypatch.setattr("cacr.reporting.page.build_gallery", load_all)
+    monkeypatch.setattr("cacr.reporting.figures.draw.save", lambda figure, folder, name: [folder / name])
+    monkeypatch.setattr(loop, "_train", look)
+
+
 def _commands(run: Path, classes: Path) -> Iterator[list[object]]:
     """Every command that reads runs, none with more work than needed."""
     out = run.parent / "out"
@@ -127,6 +153,7 @@ def test_a_sound_run_serves_every_command(damaged: Path, classes: Path, run: Cal
     assert not any("error" in text for text in said.values())
 
 
+QUICK = pytest.mark.usefixtures("quick")
 BYTES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "cut": lambda content: content[: len(content) // 2],
@@ -135,6 +162,7 @@ BYTES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@QUICK
 @pytest.mark.parametrize("place", FILES)
 def test_files_with_other_bytes(place: str, damaged: Path, classes: Path, run: Call) -> None:
     sound = (damaged / place).read_bytes()
@@ -144,6 +172,7 @@ def test_files_with_other_bytes(place: str, damaged: Path, classes: Path, run: C
     _quiet(run, damaged, classes, only=("report", "export", "pretrain"))
 
 
+@QUICK
 @pytest.mark.parametrize("place", [*FILES, "checkpoints", "evaluation", "diagnostics"])
 def test_a_folder_a_pipe_or_nothing_in_place_of_a_file(
     place: str, damaged: Path, classes: Path, run: Call
@@ -153,9 +182,10 @@ def test_a_folder_a_pipe_or_nothing_in_place_of_a_file(
     _quiet(run, damaged, classes, only=("doctor", "compare", "figures", "pretrain"))
     if path.exists():  # the resumed run wrote it anew
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
     _quiet(run, damaged, classes, only=("doctor", "compare", "figures", "report", "evaluate", "pretrain"))
-    path.unlink()
+    path.unlink(missing_ok=True)  # a resumed run forgets a best encoder that it has not reached
     path.mkdir()
     _quiet(run, damaged, classes, only=("doctor", "figures", "report", "pretrain"))
 
@@ -183,11 +213,9 @@ DOCUMENTS = {
 }
 
 
+@QUICK
 @pytest.mark.parametrize("place", DOCUMENTS)
-def test_values_of_another_kind(
-    place: str, damaged: Path, classes: Path, run: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every reader is asked about every change; whole commands about a few."""
+def test_values_of_another_kind(place: str, damaged: Path, classes: Path, run: Call) -> None:
     load, dump, commands = DOCUMENTS[place]
     path = damaged / place
     if path.is_dir():
@@ -199,6 +227,47 @@ def test_values_of_another_kind(
         _quiet(run, damaged, classes, only=(commands[number % len(commands)],))
 
 
+NAMES = [
+    *(
+        "settings",
+        "versions",
+        "learned",
+        "t_pos",
+        "t_neg",
+        "info",
+        "training",
+        "measured",
+        "budget",
+        "digest",
+    ),
+    *("rows", "results", "verdict", "division", "kept", "snapshots", "pictures", "reference"),
+]
+"""Everything that a run can be asked."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", FILES)
+@given(data=st.data())
+@settings(
+    max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
+def test_a_run_answers_or_refuses(
+    place: str, data: st.DataObject, evaluated: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Random damage of one file; whatever is asked of the run, it is answered or refused by its own error."""
+    folder = tmp_path_factory.mktemp("fuzz") / "run"
+    shutil.copytree(evaluated, folder, ignore=shutil.ignore_patterns("checkpoints", "report.html"))
+    content = data.draw(st.one_of(random_damage((folder / place).read_bytes()), st.binary(max_size=300)))
+    (folder / place).write_bytes(content)
+    for run in (Run.open(folder), Run(RunFolder(folder / "best"))):
+        for name in NAMES:
+            try:
+                getattr(run, name)
+            except UserError as error:
+                assert str(folder) in str(error)
+
+
+@QUICK
 def test_rows_of_any_kind(damaged: Path, classes: Path, run: Call) -> None:
     row = json.loads((damaged / "metrics.jsonl").read_text().splitlines()[-1])
     lines = [json.dumps(changed) for changed in _changes(row)]
@@ -209,6 +278,7 @@ def test_rows_of_any_kind(damaged: Path, classes: Path, run: Call) -> None:
     _quiet(run, damaged, classes, only=("figures", "report", "pretrain"))
 
 
+@QUICK
 def test_embeddings_and_pictures_of_any_shape(damaged: Path, classes: Path, run: Call) -> None:
     step, batch = (
         damaged / "diagnostics" / name for name in ("step-00000010.safetensors", "batch.safetensors")
@@ -268,6 +338,7 @@ def _states(state: dict[str, Any]) -> Iterator[Any]:
         yield {**state, "optimizer": {**state["optimizer"], "param_groups": groups}}
 
 
+@QUICK
 def test_checkpoints_with_a_right_checksum_and_wrong_contents(
     damaged: Path, classes: Path, run: Call
 ) -> None:

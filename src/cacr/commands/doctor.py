@@ -14,7 +14,6 @@ import cacr
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, open_source, prepare
 from cacr.encoders import load_encoder
-from cacr.encoders.files import WEIGHTS
 from cacr.errors import UserError
 from cacr.randomness import generator
 from cacr.reading.files import kind_of
@@ -186,7 +185,7 @@ def examine_run(run: Run) -> Iterator[str]:
             wrong.append(f"{error}; --resume falls back to the one before")
     if not found:
         wrong.append("no checkpoint has been written yet; --resume starts from the beginning")
-    if not (run.path / WEIGHTS).exists():
+    if not run.digest:
         wrong.append(f"there is no encoder yet; continue with: {resume_command(run.path)}")
     yield from (f"wrong: {text}" for text in wrong)
     healthy = True

@@ -1,6 +1,5 @@
 """The observer of a run: measures the model on held-out images, judges, and keeps what it saw."""
 
-import json
 from collections.abc import Mapping
 
 import torch
@@ -20,7 +19,6 @@ from cacr.diagnostics.measures import (
 from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import draw_pictures, is_due
 from cacr.diagnostics.verdict import STOPPING, diverging, judge
-from cacr.files import write_atomically
 from cacr.frameworks import Framework
 from cacr.losses import PairObjective
 from cacr.losses.engine.pairs import queued, unit
@@ -90,7 +88,7 @@ class RunObserver:
             "reversed_forces": {"t_pos": self._t_pos, "t_neg": self._t_neg},
             "knn": {"k": NEIGHBOURS, "temperature": TEMPERATURE, "neighbours": "the other measured images"},
         }
-        write_atomically(self._job.run.diagnostics / "how.json", json.dumps(how, indent=1).encode())
+        self._job.run.write_how(how)
 
     def due(self, epoch: int) -> bool:
         """Whether to look after ``epoch`` epochs."""

@@ -13,8 +13,9 @@ from cacr.errors import UserError
 from cacr.files import require_writable, write_atomically
 from cacr.reading.files import read_text
 from cacr.reporting.facts import RESULTS_HEADER, run_facts
-from cacr.reporting.gallery import Stage, build_gallery, silent
+from cacr.reporting.gallery import build_gallery
 from cacr.reporting.packing import script_json
+from cacr.reporting.relations import Stage, silent
 from cacr.reporting.series import charts_for
 from cacr.reporting.shown import MOST_POINTS
 from cacr.runs.folder import RunFolder

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -108,6 +109,10 @@ class RunFolder:
         """Store resolved settings."""
         content = {"format": FORMAT, "versions": versions, "settings": settings.model_dump(mode="json")}
         write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
+
+    def write_how(self, how: dict[str, Any]) -> None:
+        """Say how the diagnostics are measured, for people: nobody reads it back."""
+        write_atomically(self.diagnostics / "how.json", json.dumps(how, indent=1).encode())
 
     def drop_metrics_after(self, step: int) -> None:
         """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""

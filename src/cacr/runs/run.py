@@ -22,6 +22,8 @@ from cacr.runs.snapshots import Pictures, Snapshot, read_pictures, read_snapshot
 from cacr.runs.summary import MEASURED, Summary, summary_of
 from cacr.runs.verdict import StoredVerdict, read_verdict
 
+_LARGEST_DRAWN = 1e100
+
 
 @dataclass(frozen=True)
 class Run:
@@ -134,8 +136,9 @@ class Run:
         return read_rows(self.folder.metrics)
 
     def points(self, figure: str) -> list[tuple[float, float]]:
-        """(epoch, value) of a figure, wherever it was logged."""
-        return [(row["epoch"], row[figure]) for row in self.rows if figure in row and "epoch" in row]
+        """(epoch, value) of a figure, wherever it was logged; what is too large to be drawn is left out."""
+        found = ((row["epoch"], row[figure]) for row in self.rows if figure in row and "epoch" in row)
+        return [(epoch, value) for epoch, value in found if not abs(value) > _LARGEST_DRAWN]
 
     @cached_property
     def results(self) -> list[Result]:

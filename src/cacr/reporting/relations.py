@@ -1,0 +1,98 @@
+"""What a run makes of the images: their places, clusters, neighbours and pushes, and the pairs to look at."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from cacr.data import Source
+from cacr.data.source import Indices
+from cacr.diagnostics.layout import Points, aligned, clusters, layout
+from cacr.diagnostics.relations import Related, hardest_pushes, nearest
+from cacr.diagnostics.suspects import DUPLICATE, Pairs, agree, among, correlation, one_each, pairs_of
+from cacr.features.encode import Progress
+from cacr.features.machine import Machine
+from cacr.losses.engine.pairs import unit
+from cacr.reporting.model import RunModel
+from cacr.reporting.shown import Shown
+from cacr.reporting.sprites import pictures
+
+NEIGHBOURS, PUSHES, CLUSTERS = 8, 6, 10
+_MOST_CLUSTERS = 28  # as many as there are marks on the map
+_CANDIDATES = 500  # pairs of nearest neighbours whose pixels are compared
+_COMPARED = 32  # side in pixels at which they are
+
+Stage = Callable[[str], AbstractContextManager[Progress]]
+"""Opens a stage of the work by its name; yields what is called with the number of things done and in all."""
+
+
+def silent(_: str) -> AbstractContextManager[Progress]:
+    """A stage that shows nothing."""
+    return nullcontext(lambda done, total: None)
+
+
+@dataclass(frozen=True)
+class Relations:
+    """What one run makes of the images."""
+
+    places: Points
+    clusters: Indices
+    neighbours: Related
+    pushes: Related
+
+
+def relate(
+    model: RunModel, features: torch.Tensor, shown: Shown, machine: Machine, stage: Stage
+) -> Relations:
+    """What a run makes of the shown images, from their features (n, feature_dim)."""
+    _, class_names = shown.labels()
+    x = unit(features).to(machine.device)
+    z = model.embed(features).to(machine.device)
+    with stage("finding neighbours") as progress:
+        neighbours = _on_cpu(nearest(x, NEIGHBOURS, progress))
+    with stage("weighing negatives") as progress:
+        pushes = _on_cpu(hardest_pushes(z, PUSHES, model.run.t_neg, progress))
+    with stage("drawing the map") as progress:
+        progress(0, 1)
+        x = x.cpu()
+        return Relations(
+            layout(x), clusters(x, min(len(class_names) or CLUSTERS, _MOST_CLUSTERS)), neighbours, pushes
+        )
+
+
+def _on_cpu(related: Related) -> Related:
+    return Related(related.index.cpu(), related.value.cpu())
+
+
+def turned(relations: Relations, first: Relations) -> Relations:
+    """The same with places turned so that they lie as near as can be to those of another run."""
+    places = aligned(relations.places, first.places)
+    return Relations(places, relations.clusters, relations.neighbours, relations.pushes)
+
+
+def pair_lists(
+    related: Relations, source: Source, labels: Indices | None, machine: Machine, listed: int
+) -> dict[str, Pairs]:
+    """Three lists of pairs without a pair in common: near-duplicates, likely false and hardest negatives."""
+    close = pairs_of(related.neighbours)
+    close = Pairs(close.index[:_CANDIDATES], close.value[:_CANDIDATES])
+    images = np.unique(close.index).tolist()
+    pixels = np.array(
+        [np.asarray(p, np.float64).ravel() for p in pictures(source, images, _COMPARED, machine)]
+    )
+    row = {image: place for place, image in enumerate(images)}
+    first, second = ([row[i] for i in side] for side in close.index.T.tolist())
+    same = correlation(pixels[first], pixels[second]) if len(images) else np.empty(0)
+    order = np.argsort(-same, kind="stable")
+    duplicates = Pairs(close.index[order], same[order]).where(same[order] >= DUPLICATE)
+    pushed = pairs_of(related.pushes)
+    pushed = pushed.where(~among(pushed, duplicates))
+    alike = agree(pushed, related.neighbours)
+    really = ~alike if labels is None else ~alike & (labels[pushed.index[:, 0]] != labels[pushed.index[:, 1]])
+    return {
+        "hardest": one_each(pushed.where(really), listed),
+        "false": one_each(pushed.where(alike), listed),
+        "duplicates": one_each(duplicates, listed),
+    }
