@@ -6,15 +6,19 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core: before torch is imported, which reads it once
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from cacr import cli
+from cacr.config import PretrainSettings, ResolvedSettings
+from cacr.training.resolve import Described, resolve
 
 Run = Callable[..., tuple[int, str]]
 Once = Callable[[str, Callable[[Path], object]], Path]
@@ -123,6 +127,14 @@ def classes(once: Once) -> Path:
             save_images(folder / "test" / name, 10, seed=10 + number)
 
     return once("classes", build)
+
+
+def resolved(**values: Any) -> ResolvedSettings:
+    """Settings of a run of 1,000 images of 32 pixels, with these among them; options of the objective as given."""
+    options = {"objective_options": values.pop("objective_options", {})}
+    asked = PretrainSettings(**{"data": "digits", **values})
+    data = Described("images", 1000, 32, in_memory=True)
+    return resolve(asked, data, world_size=1, device=torch.device("cpu")).model_copy(update=options)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

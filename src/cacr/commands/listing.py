@@ -35,7 +35,7 @@ def listing() -> list[Table]:
         _table("export formats (cacr export --to)", FORMATS),
         _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
         _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
-        _table("figures (cacr figures --only)", FIGURES),
+        _table("figures (cacr figures --only)", FIGURES.summaries()),
         benchmarks_table(),
     ]
 
