@@ -48,6 +48,8 @@ class Result:
         also: Further measures by name.
         locations: Where data and test data lay.
         weights: Fingerprint of the weights that were measured, or beside which a baseline was.
+        held_out: Whether the test images are a part of ``data`` that the seed drew.
+        assumptions: What was taken for labels, which goes without saying in an evaluation.
         format: Version of the file.
     """
 
@@ -71,6 +73,8 @@ class Result:
     also: dict[str, float] = field(default_factory=dict)
     locations: list[str] = field(default_factory=list)
     weights: str = ""
+    held_out: bool = False
+    assumptions: list[str] = field(default_factory=list)
     format: int = FORMAT
 
     @property
@@ -184,9 +188,8 @@ def with_lines(table: Table, lines: Iterable[str]) -> Group:
 
 
 def shown_notes(results: Iterable[Result]) -> list[str]:
-    """The notes of results, each once; that folders are classes goes without saying in an evaluation."""
-    notes = dict.fromkeys(note for result in results for note in result.notes)
-    return [note for note in notes if "taken for classes" not in note]
+    """The notes of results, each once."""
+    return list(dict.fromkeys(note for result in results for note in result.notes))
 
 
 def _judged_on(results: Sequence[Result]) -> str:
