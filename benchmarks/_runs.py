@@ -52,7 +52,7 @@ def measured(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """
     from cacr.diagnostics.observer import observe
     from cacr.errors import UserError
-    from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
     from cacr.training import pretrain
 
     summary = out / "encoder.json"
@@ -62,4 +62,4 @@ def measured(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
             sys.exit(130)
     except UserError as error:
         print(f"{out.name}: {error}")
-    return [row for row in RunFolder(out).read_metrics() if "effective_rank" in row]
+    return [row for row in Run.open(out).rows if "effective_rank" in row]

@@ -7,7 +7,6 @@ that of an epoch: the images of the data over the median rate of the steps.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -29,7 +28,7 @@ def main() -> None:
     options = parser.parse_args()
 
     from cacr.diagnostics.observer import RunObserver
-    from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
     from cacr.training import pretrain
     from cacr.training.observer import Seen
 
@@ -44,7 +43,7 @@ def main() -> None:
             return seen
 
     with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder(Path(folder) / "run")
+        out = Path(folder) / "run"
         settings = {
             "data": options.data,
             "data_root": options.data_root,
@@ -54,12 +53,12 @@ def main() -> None:
             "max_steps": options.steps,
             "log_every_steps": 1,
         }
-        pretrain(settings, run.path, observe=Timed)
-        rows = [row for row in run.read_metrics() if "images_per_second" in row][options.steps // 4 :]
+        pretrain(settings, out, observe=Timed)
+        run = Run.open(out)
+        rows = [row for row in run.rows if "images_per_second" in row][options.steps // 4 :]
         rate = statistics.median(row["images_per_second"] for row in rows)
-        every = run.read_settings().measure_every_epochs
-        summary = (run.path / "encoder.json").read_text(encoding="utf-8")
-    images = json.loads(summary)["training"]["images"]
+        every = run.settings.measure_every_epochs
+        images = run.training.images
     epoch, look = images / rate, statistics.median(seconds[1:])  # the first one warms caches
     share = look / (epoch * every)
     print(f"{options.data}, width {options.width:g}, {options.views} views: an epoch takes {epoch:.1f} s,")

@@ -27,7 +27,7 @@ BATCH, WIDTH = 128, 0.25
 
 def train_cacr(options: argparse.Namespace) -> dict[str, float]:
     from cacr import pretrain
-    from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -43,7 +43,7 @@ def train_cacr(options: argparse.Namespace) -> dict[str, float]:
             max_steps=options.steps,
             log_every_steps=1,
         )
-        rows = RunFolder(out).read_metrics()[options.steps // 4 :]  # the first steps warm caches
+        rows = Run.open(out).rows[options.steps // 4 :]  # the first steps warm caches
     rate = statistics.median(row["images_per_second"] for row in rows)
     return {
         "views_per_second": rate * options.views,

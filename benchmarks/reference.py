@@ -28,19 +28,19 @@ def main() -> None:
     parser.add_argument("--to", type=Path, help="file to write (default: where the package keeps it)")
     options = parser.parse_args()
 
-    from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
 
     runs = []
     for seed in options.seeds:
         out = options.out / f"{options.recipe}-seed{seed}"
         settings = {"recipe": options.recipe, "data_root": options.data_root, "seed": seed}
         measured(out, settings | {"measure_every_epochs": 1})
-        runs.append(RunFolder(out))
-    every = [run.read_metrics() for run in runs]
-    summary = json.loads((runs[0].path / "encoder.json").read_text(encoding="utf-8"))["training"]
+        runs.append(Run.open(out))
+    every = [run.rows for run in runs]
+    summary = runs[0].training
     budget = (
-        f"{summary['images']:,} images, {summary['epochs']} epochs, "
-        f"{summary['steps']:,} steps of {summary['batch_size']} images in {summary['views']} views"
+        f"{summary.images:,} images, {summary.epochs} epochs, "
+        f"{summary.steps:,} steps of {summary.batch_size} images in {summary.views} views"
     )
     content = {
         "name": f"{options.recipe}, mean of {len(runs)} seeds ({budget})",

@@ -86,11 +86,11 @@ def trained(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, A
 
 def existing(options: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Names and measurements of runs that are there already; folders that are none are passed over."""
-    from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
 
     for path in options.runs:
         if (path / "metrics.jsonl").exists():
-            yield path.name, [row for row in RunFolder(path).read_metrics() if "effective_rank" in row]
+            yield path.name, [row for row in Run.open(path).rows if "effective_rank" in row]
 
 
 if __name__ == "__main__":

@@ -82,20 +82,20 @@ def judged_rows(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     Runs that were kept are judged anew, so that other bounds can be tried on them.
     """
     from cacr.diagnostics.verdict import judge
-    from cacr.diagnostics.verdict_file import read_history
-    from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
 
     measured(out, settings)
-    run = RunFolder(out)
-    images = json.loads((run.diagnostics / "how.json").read_text(encoding="utf-8"))["images"]
-    every, rows = run.read_metrics(), []
+    run = Run.open(out)
+    images = json.loads((run.folder.diagnostics / "how.json").read_text(encoding="utf-8"))["images"]
+    every, rows = run.rows, []
     for number, row in enumerate(every, 1):
         if "effective_rank" in row:
-            verdict = judge(every[:number], full_rank=min(images, run.read_settings().dim))
+            verdict = judge(every[:number], full_rank=min(images, run.settings.dim))
             nearness = row["positive_distance"] / max(row["negative_distance"], 1e-12)
             rows.append({**row, "d+ / d-": nearness, "verdict": verdict.verdict if verdict else ""})
-    ends = [past for past in read_history(run) if past["step"] > rows[-1]["step"]]
-    return rows + [{"step": past["step"], "verdict": past["verdict"]} for past in ends]
+    history = run.verdict.history if run.verdict else []
+    ends = [past for past in history if past.step > rows[-1]["step"]]
+    return rows + [{"step": past.step, "verdict": past.verdict} for past in ends]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core: before torch is imported, which reads it once
@@ -26,8 +26,36 @@ TINY = {
     "batch_size": 8,
     "preset": "cifar",
     "workers": 0,
+    "precision": "float32",
 }
-"""Settings of a run that takes a second."""
+"""Settings of a run that takes a second; ``auto`` would be bf16 on some processors, and other numbers there."""
+
+
+TRAINED = {"trained", "coloured_run", "coloured_page"}
+"""Fixtures that train."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks at a trained run belongs to the tests of `make test-portable`, whoever wrote it."""
+    for item in items:
+        if TRAINED & set(getattr(item, "fixturenames", ())):
+            item.add_marker("trains")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test that trains says so by its marker, or `make test-portable` would leave it out."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    steps: list[object] = []
+    counting = register_optimizer_step_pre_hook(lambda *_: steps.append(None))
+    try:
+        yield
+    finally:
+        counting.remove()
+    if steps and item.get_closest_marker("trains") is None:
+        pytest.fail("this test trains: mark it with pytest.mark.trains", pytrace=False)
 
 
 def save_images(

@@ -71,6 +71,13 @@ def test_a_real_allocation_that_fails_is_recognised() -> None:
     assert refusal(KeyError("x")) is None and refusal(RuntimeError("shapes differ")) is None
 
 
+def test_a_link_that_leads_in_a_circle_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises((OSError, RuntimeError)) as caught:
+        (tmp_path / "loop").resolve(strict=True)
+    assert "loop" in (refusal(caught.value) or "")
+
+
 def test_text_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "a\x1b[31mred\x07\r\x9b2J\udcff end"
     table = Table()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from cacr.diagnostics.observer import observe
-from cacr.diagnostics.verdict_file import in_words, read_verdict
 from cacr.distributed import is_first_process
 from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evaluate_run, write_comparison
 from cacr.evaluation import evaluate_suite as measure_suite
@@ -23,7 +22,8 @@ from cacr.reporting import (
     write_report,
 )
 from cacr.reporting.figures import Drawn, draw_figures
-from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
+from cacr.runs.verdict import in_words
 from cacr.terminal import CleanConsole, bar, working
 from cacr.training import Outcome
 from cacr.training import pretrain as train_encoder
@@ -41,14 +41,10 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
         settings: every other setting by its name in :class:`cacr.config.PretrainSettings`, and options of the
             objective (``t_neg``) and of the views (``grey``).
     """
-    return pretrain_with(settings if data is None else {"data": str(data), **settings}, out, resume=resume)
-
-
-def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = False) -> Outcome:
-    """As :func:`pretrain`, with all settings in one mapping."""
+    values = settings if data is None else {"data": str(data), **settings}
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
-        console, verdict = CleanConsole(), read_verdict(RunFolder(Path(out)))
+        console, verdict = CleanConsole(), Run.open(Path(out)).verdict
         if outcome.status == "finished" and verdict:
             console.print(in_words(verdict))
         if outcome.status in ("finished", "stopped"):

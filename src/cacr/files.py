@@ -15,12 +15,17 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_format(found: object, where: Path) -> None:
-    """Refuse files that a newer version of this software wrote."""
-    if not isinstance(found, int):
+    """Refuse files that another version of this software wrote, in a format that this one does not have."""
+    if type(found) is not int:
         raise UserError(f"{where} has no format version: it is damaged, or not a file of cacr")
     if found > FORMAT:
         raise UserError(
             f"{where} has format {found}, this version of cacr reads up to {FORMAT}: upgrade cacr"
+        )
+    if found < FORMAT:
+        raise UserError(
+            f"{where} has format {found}, of a version of cacr before this one, which reads format {FORMAT} only: "
+            "use that version, or train again"
         )
 
 

@@ -9,9 +9,9 @@ import torch
 from cacr import cli
 from cacr.api import pretrain
 from cacr.diagnostics.embedding import at_rest
-from cacr.diagnostics.snapshots import is_due, read_pictures, read_snapshots
+from cacr.diagnostics.snapshots import is_due
 from cacr.diagnostics.verdict import judge
-from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from tests.conftest import TINY
 from tests.data.making import encoded, write_shard
 
@@ -43,7 +43,7 @@ def observed(classes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_measures_are_logged_with_the_training(observed: Path) -> None:
-    rows = RunFolder(observed).read_metrics()
+    rows = Run.open(observed).rows
     measured = [row for row in rows if "effective_rank" in row]
     assert [row["step"] for row in measured] == [0, 15, 30, 45]
     assert [row["epoch"] for row in measured] == [0, 3, 6, 9]
@@ -58,7 +58,7 @@ def test_a_verdict_is_stored_with_its_history(observed: Path) -> None:
     assert verdict.keys() == {"verdict", "evidence", "advice", "step", "epoch", "history"}
     assert verdict["step"] == 45 and verdict["epoch"] == 9
     assert [past["step"] for past in verdict["history"]] == [30, 45]  # nothing is said about fewer steps
-    told = judge(RunFolder(observed).read_metrics(), full_rank=20)
+    told = judge(Run.open(observed).rows, full_rank=20)
     assert told is not None and verdict["evidence"] == told.evidence
     assert verdict["history"][-1]["verdict"] == verdict["verdict"] == told.verdict
 
@@ -71,7 +71,7 @@ def test_everything_logged_is_in_tensorboard_when_asked(photos: Path, tmp_path: 
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
     logged: dict[str, dict[int, float]] = {}
-    for row in RunFolder(tmp_path / "run").read_metrics():
+    for row in Run.open(tmp_path / "run").rows:
         for name, value in row.items():
             if name not in ("step", "epoch"):
                 logged.setdefault(name, {})[row["step"]] = value
@@ -92,8 +92,8 @@ def test_a_stream_is_measured_on_its_last_images(tmp_path: Path) -> None:
     assert outcome.step == 2 * 3  # 18 images in batches of 8, the last one of two
     stored = json.loads((out / "held_out.json").read_text())
     assert stored == {"from": "split", "images": [*range(18, 24)], "not_trained_on": [*range(18, 24)]}
-    assert read_pictures(RunFolder(out)).first.shape[0] == 6
-    assert RunFolder(out).read_metrics()[-1].keys() >= FIGURES
+    assert Run.open(out).pictures.first.shape[0] == 6
+    assert Run.open(out).rows[-1].keys() >= FIGURES
 
 
 def test_which_images_and_how_is_stored(observed: Path) -> None:
@@ -104,16 +104,16 @@ def test_which_images_and_how_is_stored(observed: Path) -> None:
 
 
 def test_one_batch_is_kept_at_a_few_epochs(observed: Path) -> None:
-    run = RunFolder(observed)
-    snapshots = read_snapshots(run)
+    run = Run.open(observed)
+    snapshots = run.snapshots
     assert [(s.step, s.epoch) for s in snapshots] == [(0, 0), (15, 3), (45, 9)]
     for snapshot in snapshots:
         assert snapshot.z.shape == (3, 20, 128)
         torch.testing.assert_close(snapshot.z.norm(dim=-1), torch.ones(3, 20), atol=1e-2, rtol=0)
     far = (snapshots[-1].z[0, :, None] - snapshots[-1].z[0]).square().sum(-1)
-    last = run.read_metrics()[-1]
+    last = run.rows[-1]
     assert far.sum() / (20 * 19) == pytest.approx(last["negative_distance"], rel=0.01)
-    pictures = read_pictures(run)
+    pictures = run.pictures
     assert pictures.first.shape == (20, 3, 32, 32) and pictures.queries.shape == (3, 8, 3, 32, 32)
     assert torch.equal(pictures.queries[0], pictures.first[:8])
     assert pictures.first.float().std() > 20

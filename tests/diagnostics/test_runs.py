@@ -10,11 +10,10 @@ import pytest
 from cacr.data import ArraySource, open_source
 from cacr.diagnostics.observer import observe
 from cacr.diagnostics.verdict import NO_NEARER
-from cacr.diagnostics.verdict_file import read_history
 from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES, CACRLoss
-from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.training import meter, pretrain
 
 pytestmark = pytest.mark.trains
@@ -48,7 +47,8 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _verdicts(out: Path) -> list[str]:
-    return [past["verdict"] for past in read_history(RunFolder(out))]
+    verdict = Run.open(out).verdict
+    return [past.verdict for past in verdict.history] if verdict else []
 
 
 def _nearness(row: dict[str, float]) -> float:
@@ -66,7 +66,7 @@ def _train(digits: Path, out: Path, **settings: Any) -> list[str]:
 )
 def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Path, tmp_path: Path) -> None:
     verdicts = _train(digits, tmp_path / "run", framework=framework, objective=objective)
-    rows = [row for row in RunFolder(tmp_path / "run").read_metrics() if "effective_rank" in row]
+    rows = [row for row in Run.open(tmp_path / "run").rows if "effective_rank" in row]
     # of step 40: nothing is said about step 20, nor so early of a run that is slow
     assert verdicts == ([] if _nearness(rows[-1]) > NO_NEARER else ["healthy"]), rows
 
@@ -132,5 +132,5 @@ def test_a_slow_loader_is_named(
         monkeypatch.setattr(CACRLoss, "parts", clock.slowed(CACRLoss.parts))
     verdicts = _train(digits, tmp_path / "run")
     assert verdicts[-1] == ("starved by the loader" if slow == "loader" else "healthy")
-    share = RunFolder(tmp_path / "run").read_metrics()[-1]["data_wait"]
+    share = Run.open(tmp_path / "run").rows[-1]["data_wait"]
     assert share == pytest.approx(1 if slow == "loader" else 0, abs=0.01)

@@ -13,7 +13,9 @@ from cacr.diagnostics import selection
 from cacr.diagnostics.observer import RunObserver
 from cacr.diagnostics.selection import describe_best, drop_best_after, is_best
 from cacr.encoders import load_encoder
-from cacr.runs.folder import MEASURED, RunFolder
+from cacr.runs.folder import RunFolder
+from cacr.runs.rows import read_rows
+from cacr.runs.summary import MEASURED
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from tests.conftest import TINY, Run
 
@@ -48,7 +50,7 @@ def test_the_encoder_of_the_most_even_spread_is_kept_beside_the_last(
 ) -> None:
     weights = _pretrain(tmp_path / "run", classes, monkeypatch)
     run = RunFolder(tmp_path / "run")
-    rows = [row for row in run.read_metrics() if "effective_rank" in row]
+    rows = [row for row in read_rows(run.metrics) if "effective_rank" in row]
     assert [row["step"] for row in rows] == [0, 5, 10, 15, 20]
     best = min(rows[1:], key=lambda row: row["uniformity"])
     _assert_same(run.best, weights[best["step"]])

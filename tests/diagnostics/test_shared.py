@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cacr.diagnostics.observer import observe
-from cacr.diagnostics.snapshots import read_pictures, read_snapshots
-from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.training import pretrain
 from tests.conftest import TINY, save_images
 
@@ -37,8 +36,8 @@ def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
     assert one["step"] == two["step"] == 0 and one.keys() == two.keys() and "knn" in one
     for name, value in one.items():
         assert two[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
-    run = RunFolder(tmp_path / "two")
-    assert read_pictures(run).first.shape[0] == read_snapshots(run)[0].z.shape[1] == 64
+    run = Run.open(tmp_path / "two")
+    assert run.pictures.first.shape[0] == run.snapshots[0].z.shape[1] == 64
 
 
 @pytest.mark.slow

@@ -1,17 +1,13 @@
 """The verdict from figures alone: what raises an alarm, and what does not."""
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from cacr.diagnostics.verdict import STOPPING, Name, Verdict, judge
-from cacr.diagnostics.verdict_file import in_words, read_history, read_verdict, write_verdict
-from cacr.runs.folder import RunFolder
 
 HEALTHY = {
     "positive_distance": 0.4,
@@ -204,24 +200,3 @@ def test_every_alarm_has_evidence_and_advice() -> None:
         verdict = judge(rows, full_rank=128)
         assert verdict is not None and verdict.verdict == name and verdict.evidence and verdict.advice
     assert {"healthy", *(name for name, _ in alarms)} == set(get_args(Name))
-
-
-def test_the_file_keeps_the_history_and_forgets_what_a_resumed_run_sees_again(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    assert read_verdict(run) is None
-    for step in (10, 20, 30):
-        write_verdict(run, Verdict("healthy", ["fine"], [], step, step / 10))
-    write_verdict(run, Verdict("diverging", ["the loss is nan"], ["lower --lr"], 20, 2.0))
-    assert [(past["step"], past["verdict"]) for past in read_history(run)] == [
-        (10, "healthy"),
-        (20, "diverging"),
-    ]
-    stored = read_verdict(run)
-    assert stored == json.loads(run.verdict.read_text())
-    assert in_words(stored or {}).splitlines() == [
-        "verdict at epoch 2: diverging",
-        "  the loss is nan",
-        "  try: lower --lr",
-    ]
-    run.verdict.write_text('{"verdict": "heal')
-    assert read_verdict(run) is None and read_history(run) == []

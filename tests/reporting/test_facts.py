@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cacr.config import PretrainSettings
 from cacr.errors import UserError
 from cacr.reporting import refresh_report, write_report
-from cacr.reporting.facts import run_facts, verdict_of
-from cacr.reporting.series import MOST_POINTS, charts_for, read_reference, series_of
+from cacr.reporting.facts import run_facts
+from cacr.reporting.series import MOST_POINTS, charts_for, reference_of, series_of
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 
 
 def test_figures_become_curves_with_gaps_and_at_most_so_many_points() -> None:
@@ -33,12 +35,16 @@ def test_known_figures_have_their_chart_and_others_one_of_their_own() -> None:
     assert charts[1]["bound"] == "max_entropy"
 
 
-def test_a_verdict_is_read_and_a_broken_one_is_none(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    assert verdict_of(run) is None
-    for broken in ("{", "[]", '{"evidence": []}', '{"verdict": "x", "history": [3]}'):
-        (tmp_path / "verdict.json").write_text(broken)
-        assert verdict_of(run) is None
+def _young(path: Path, recipe: str | None = None) -> Run:
+    """A run that has only its settings."""
+    folder = RunFolder(path)
+    folder.create()
+    folder.write_settings(PretrainSettings(data="digits", recipe=recipe), {})
+    return Run.open(path)
+
+
+def test_a_verdict_is_shown_and_a_broken_one_is_refused(tmp_path: Path) -> None:
+    assert run_facts(_young(tmp_path))["verdict"] is None
     content = {
         "verdict": "collapsed to a point",
         "evidence": ["uniformity 0"],
@@ -47,41 +53,46 @@ def test_a_verdict_is_read_and_a_broken_one_is_none(tmp_path: Path) -> None:
     }
     content |= {"epoch": 2.0, "history": [{"step": 3, "epoch": 1.0, "verdict": "healthy"}]}
     (tmp_path / "verdict.json").write_text(json.dumps(content))
-    assert verdict_of(run) == {
+    assert run_facts(Run.open(tmp_path))["verdict"] == {
         "verdict": "collapsed to a point",
         "evidence": ["uniformity 0"],
         "advice": ["lower lr"],
         "epoch": 2.0,
         "history": [{"epoch": 1.0, "verdict": "healthy"}],
     }
+    (tmp_path / "verdict.json").write_text('{"verdict": "x", "history": [3]}')
+    with pytest.raises(UserError, match=r"verdict\.json is damaged"):
+        run_facts(Run.open(tmp_path))
 
 
 def test_a_reference_curve_is_read(tmp_path: Path) -> None:
-    assert read_reference(tmp_path, None) is None
-    own = tmp_path / "reference.json"
-    own.write_text('{"name": "mine", "figures": {"knn": [[1, 0.5], [2, 0.6]]}}')
     for recipe in (None, "digits-cacr-k4"):  # what lies in the run folder was put there by somebody
-        assert read_reference(tmp_path, recipe) == {
+        run = _young(tmp_path / str(recipe), recipe)
+        assert recipe or reference_of(run) is None
+        run.folder.reference.write_text('{"name": "mine", "figures": {"knn": [[1, 0.5], [2, 0.6]]}}')
+        assert reference_of(Run.open(run.path)) == {
             "name": "mine",
             "series": {"knn": {"x": [1, 2], "y": [0.5, 0.6]}},
         }
-    own.write_text('{"name": "mine", "figures": {"knn": [1, 2]}}')
-    assert read_reference(tmp_path, None) is None
+        run.folder.reference.write_text('{"name": "mine", "figures": {"knn": [1, 2]}}')
+        with pytest.raises(UserError, match=r"reference\.json is damaged: .*or be removed"):
+            reference_of(Run.open(run.path))
 
 
 def test_a_recipe_brings_its_curve(tmp_path: Path) -> None:
-    found = read_reference(tmp_path, "digits-cacr-k4")
+    found = reference_of(_young(tmp_path / "a", "digits-cacr-k4"))
     assert found is not None and found["name"].startswith(
         "digits-cacr-k4, mean of 3 seeds (2,200 images, 8 epochs"
     )
     assert found["series"].keys() >= {"loss", "attraction", "repulsion", "knn", "entropy", "effective_rank"}
     assert found["series"]["knn"]["x"] == list(range(9)) == found["series"]["entropy"]["x"]
     assert found["series"]["loss"]["x"][-1] == 8
-    assert read_reference(tmp_path, "cifar10-cl") is None and read_reference(tmp_path, "../secret") is None
+    for recipe in ("cifar10-cl", "../secret"):
+        assert reference_of(_young(tmp_path / "b", recipe)) is None
 
 
 def test_facts_of_a_run(trained: Path) -> None:
-    facts = run_facts(trained)
+    facts = run_facts(Run.open(trained))
     assert facts["title"].startswith("cacr on classes") and facts["name"] == "trained"
     assert dict(facts["tiles"])["steps"] == "10" and dict(facts["tiles"])["epochs"] == "2"
     budget = dict(facts["budget"])
@@ -100,10 +111,10 @@ def test_the_views_of_all_accumulated_batches_were_seen(trained: Path, tmp_path:
     for steps, seen in ((1, 3 * 8 * 3), (4, 2 * 40 * 3)):
         described["training"]["steps"] = steps
         (run / "encoder.json").write_text(json.dumps(described))
-        assert dict(run_facts(run)["budget"])["views seen"] == str(seen)
+        assert dict(run_facts(Run.open(run))["budget"])["views seen"] == str(seen)
     del described["training"]["views"]
     (run / "encoder.json").write_text(json.dumps(described))
-    assert "views seen" not in dict(run_facts(run)["budget"])
+    assert "views seen" not in dict(run_facts(Run.open(run))["budget"])
 
 
 def test_a_run_that_has_made_no_step_gets_a_page(trained: Path, tmp_path: Path) -> None:

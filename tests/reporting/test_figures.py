@@ -12,15 +12,15 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from cacr.config import PretrainSettings
-from cacr.diagnostics.snapshots import Snapshot, write_snapshot
 from cacr.errors import UserError
 from cacr.reporting.figures import draw_figures
 from cacr.reporting.figures.accuracy import accuracy_against, accuracy_against_epoch
 from cacr.reporting.figures.entropy import entropy_figure
 from cacr.reporting.figures.neighbourhood import neighbourhood_figure, place
-from cacr.reporting.figures.runs import read_runs
 from cacr.reporting.figures.weights import weights_figure
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import open_runs
+from cacr.runs.snapshots import Snapshot, write_snapshot
 
 VIEWS, IMAGES, DIM = 4, 20, 6
 
@@ -46,8 +46,8 @@ def _batch(path: Path) -> torch.Tensor:
     z = rng.normal(size=(VIEWS, IMAGES, DIM))
     z[1:] = z[0] + 0.4 * z[1:]
     z = torch.from_numpy(z / np.linalg.norm(z, axis=-1, keepdims=True)).float()
-    write_snapshot(run, Snapshot(0, 0.0, z.flip(0)))
-    write_snapshot(run, Snapshot(20, 2.0, z))
+    write_snapshot(run.diagnostics, Snapshot(0, 0.0, z.flip(0)))
+    write_snapshot(run.diagnostics, Snapshot(20, 2.0, z))
     grey = torch.arange(VIEWS * IMAGES, dtype=torch.uint8).view(VIEWS, IMAGES, 1, 1, 1)
     pictures = (2 * grey).expand(-1, -1, 3, 8, 8)
     content = {"first": pictures[0].contiguous(), "queries": pictures[:, :8].contiguous()}
@@ -60,7 +60,7 @@ def test_entropy_of_several_runs_below_the_dotted_maximum(tmp_path: Path) -> Non
         tmp_path / "one", [_row(0, 4.4, 0.1), {"step": 5, "epoch": 0.5, "loss": 1.0}, _row(1, 4.0, 0.2)]
     )
     two = _run(tmp_path / "two", [_row(0, 4.3, 0.1), _row(2, 3.5, 0.3)])
-    (axes,) = entropy_figure(read_runs([one, two])).axes
+    (axes,) = entropy_figure(open_runs([one, two])).axes
     first, second, maximum = axes.lines
     assert (first.get_xdata().tolist(), first.get_ydata().tolist()) == ([0, 1], [4.4, 4.0])
     assert (second.get_xdata().tolist(), second.get_ydata().tolist()) == ([0, 2], [4.3, 3.5])
@@ -70,7 +70,7 @@ def test_entropy_of_several_runs_below_the_dotted_maximum(tmp_path: Path) -> Non
 
 def test_accuracy_against_epoch(tmp_path: Path) -> None:
     run = _run(tmp_path / "run", [_row(0, 4.4, 0.125), _row(2, 4.0, 0.5)])
-    (axes,) = accuracy_against_epoch(read_runs([run])).axes
+    (axes,) = accuracy_against_epoch(open_runs([run])).axes
     (line,) = axes.lines
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0, 2], [12.5, 50.0])
 
@@ -78,7 +78,7 @@ def test_accuracy_against_epoch(tmp_path: Path) -> None:
 def test_weights_are_those_of_the_last_epoch_beside_their_images(tmp_path: Path) -> None:
     path = _run(tmp_path / "run", objective_options={"t_pos": 1.5, "t_neg": 3.0})
     z = _batch(path).double().numpy()
-    figure = weights_figure(read_runs([path])[0], query=2)
+    figure = weights_figure(open_runs([path])[0], query=2)
 
     def grey(axes: Any) -> int:
         return int(axes.images[0].get_array()[0, 0, 0])
@@ -102,7 +102,7 @@ def test_weights_are_those_of_the_last_epoch_beside_their_images(tmp_path: Path)
 def test_the_neighbourhood_is_centred_and_coloured(tmp_path: Path) -> None:
     path = _run(tmp_path / "run", objective_options={"t_neg": 3.0})
     z = _batch(path)
-    figure = neighbourhood_figure(read_runs([path])[0], query=1)
+    figure = neighbourhood_figure(open_runs([path])[0], query=1)
     assert [axes.get_title() for axes in figure.axes] == ["epoch 0", "epoch 2"]
     found = place(z, 1)
     assert found.negatives.shape == (IMAGES - 1, 2) and found.positives.shape == (VIEWS - 1, 2)
@@ -120,8 +120,8 @@ def test_the_epochs_of_the_paper_are_drawn(tmp_path: Path) -> None:
     path = _run(tmp_path / "run")
     z = torch.nn.functional.normalize(torch.randn(2, 8, 4), dim=-1)
     for epoch in (0, 1, 20, 60, 200):
-        write_snapshot(RunFolder(path), Snapshot(10 * epoch, epoch, z))
-    figure = neighbourhood_figure(read_runs([path])[0])
+        write_snapshot(RunFolder(path).diagnostics, Snapshot(10 * epoch, epoch, z))
+    figure = neighbourhood_figure(open_runs([path])[0])
     assert [axes.get_title() for axes in figure.axes] == ["epoch 1", "epoch 20", "epoch 60", "epoch 200"]
 
 
@@ -153,7 +153,7 @@ def test_accuracy_against_a_setting(name: str, varied: dict[str, list[float]], t
                 {"objective_options": {setting: value}} if setting.startswith("t_") else {setting: value}
             )
             paths.append(_run(tmp_path / f"{value}-{seed}", [_row(2, 4.0, knn)], seed=seed, **options))
-    (axes,) = accuracy_against(read_runs(paths[::-1]), name).axes
+    (axes,) = accuracy_against(open_runs(paths[::-1]), name).axes
     (container,) = axes.containers
     line, _, (bars,) = container
     x = [value - 1 for value in values] if name == "k" else values
@@ -166,7 +166,7 @@ def test_accuracy_against_a_setting(name: str, varied: dict[str, list[float]], t
     others = [n for n in ("k", "batch_size", "t_pos", "t_neg") if n != name]
     for other in others:
         with pytest.raises(UserError, match="no two of these runs differ"):
-            accuracy_against(read_runs(paths), other)
+            accuracy_against(open_runs(paths), other)
 
 
 def test_runs_that_differ_in_something_else_are_lines_of_their_own(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_runs_that_differ_in_something_else_are_lines_of_their_own(tmp_path: Pat
         for objective in ("cacr", "cmc")
         for views in (2, 4)
     ]
-    (axes,) = accuracy_against(read_runs(paths), "k").axes
+    (axes,) = accuracy_against(open_runs(paths), "k").axes
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["objective=cacr", "objective=cmc"]
     assert [container[0].get_ydata().tolist() for container in axes.containers] == [[20, 40], [20, 40]]

@@ -23,6 +23,7 @@ from cacr.reporting.model import load_model
 from cacr.reporting.queries import weight_figures
 from cacr.reporting.shown import open_shown
 from cacr.reporting.sprites import Sheet, SquareCrop, pictures
+from cacr.runs.run import Run
 from tests.reporting.conftest import CLASSES, colour_of
 
 pytestmark = pytest.mark.trains
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.trains
 
 @pytest.fixture(scope="module")
 def gallery(coloured_run: Path) -> dict[str, Any]:
-    return build_gallery([coloured_run])
+    return build_gallery([Run.open(coloured_run)])
 
 
 def _array(text: str, kind: str) -> np.ndarray:
@@ -53,7 +54,7 @@ def _names(gallery: dict[str, Any]) -> list[str]:
 
 
 def test_the_copy_is_the_near_duplicate(gallery: dict[str, Any], coloured_run: Path) -> None:
-    names = open_shown(load_model(coloured_run).settings, None).names()[1]
+    names = open_shown(load_model(Run.open(coloured_run)).run.settings, None).names()[1]
     listed = gallery["maps"][0]["lists"]
     (a, b, correlation), *_ = listed["duplicates"]
     assert {names[a], names[b]} == {"apples/03<b>&'.png", f"{CLASSES[2]}/copy.png"}
@@ -92,7 +93,7 @@ def test_large_sets_are_sampled_and_the_lists_have_pictures(
     coloured_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_PICTURES", 45)
-    gallery = build_gallery([coloured_run], points=48)
+    gallery = build_gallery([Run.open(coloured_run)], points=48)
     assert (gallery["count"], gallery["total"]) == (48, 49)
     sample = _array(gallery["sample"], "<u2").tolist()
     assert len(sample) == len(set(sample)) == 45 and sample == sorted(sample)
@@ -105,7 +106,7 @@ def test_names_follow_images_past_one_that_cannot_be_read(trained: Path, tmp_pat
         size = (30 + number, 40)  # of different sizes, so that files stay files
         Image.new("RGB", size, (20 * number, 100, 100)).save(tmp_path / f"{number:02d}.png")
     (tmp_path / "05.png").write_bytes(b"\x89PNG")
-    gallery = build_gallery([trained], data=str(tmp_path))
+    gallery = build_gallery([Run.open(trained)], data=str(tmp_path))
     assert _names(gallery) == [f"{number:02d}.png" for number in range(12) if number != 5]
     assert gallery["folder"] == str(tmp_path) and gallery["labels"] is None and gallery["count"] == 11
     expected = [20 * int(name[:2]) for name in _names(gallery)]
@@ -123,7 +124,7 @@ def test_images_of_a_stream_are_shown(trained: Path, tmp_path: Path) -> None:
                 member.size = file.tell()
                 file.seek(0)
                 archive.addfile(member, file)
-    gallery = build_gallery([trained], data=f"wds:{tmp_path}/part-{{0..1}}.tar", points=10)
+    gallery = build_gallery([Run.open(trained)], data=f"wds:{tmp_path}/part-{{0..1}}.tar", points=10)
     assert gallery["count"] == 10 and gallery["total"] == 16
     found = [re.search(r"part-(\d)\.tar, image (\d+)", name) for name in _names(gallery)]
     expected = [15 * (8 * int(match[1]) + int(match[2])) for match in found if match]
@@ -131,7 +132,7 @@ def test_images_of_a_stream_are_shown(trained: Path, tmp_path: Path) -> None:
 
 
 def test_two_runs_share_the_points(coloured_run: Path, trained: Path) -> None:
-    gallery = build_gallery([coloured_run, trained], points=40)
+    gallery = build_gallery([Run.open(coloured_run), Run.open(trained)], points=40)
     assert gallery["count"] == 20 and len(gallery["maps"]) == len(gallery["digests"]) == 2
 
 
@@ -146,12 +147,12 @@ def test_weights_of_queries_are_those_of_the_equations(
         return embedded[-1]
 
     monkeypatch.setattr(queries, "_embed", remember)
-    model = load_model(coloured_run)
-    source = open_shown(model.settings, None).source
+    model = load_model(Run.open(coloured_run))
+    source = open_shown(model.run.settings, None).source
     sheet = Sheet(96, 10**6)
     figure = weight_figures(model, source, sheet, Machine())
     assert figure["batch"] == 8 and len(figure["queries"]) == 4
-    assert (figure["t_pos"], figure["t_neg"]) == (model.t_pos, model.t_neg) == (1.0, 4.0)
+    assert (figure["t_pos"], figure["t_neg"]) == (model.run.t_pos, model.run.t_neg) == (1.0, 4.0)
     (z,) = (views.double().numpy() for views in embedded)
     assert z.shape[:2] == (3, 8)
     for query in figure["queries"]:

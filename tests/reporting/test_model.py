@@ -11,6 +11,7 @@ from cacr.features import encode
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.reporting.model import load_model
+from cacr.runs.run import Run
 from cacr.training.checkpoints import load_latest
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
@@ -25,7 +26,7 @@ def test_embeddings_are_those_of_the_checkpoint(framework: str, photos: Path, tm
     run = tmp_path / "run"
     pretrain({"data": str(photos), "framework": framework, **TINY, "max_steps": 1}, run)
     state = load_latest(run / "checkpoints", warn=print)
-    model = load_model(run)
+    model = load_model(Run.open(run))
     assert state is not None and model.head is not None and model.note == ""
     assert model.head.state_dict()
     for name, value in model.head.state_dict().items():
@@ -39,9 +40,9 @@ def test_without_a_checkpoint_features_stand_for_embeddings(trained: Path, tmp_p
     run = tmp_path / "run"
     shutil.copytree(trained, run)
     shutil.rmtree(run / "checkpoints")
-    model = load_model(run)
+    model = load_model(Run.open(run))
     assert model.head is None and "no checkpoint" in model.note
-    assert model.t_neg == load_model(trained).t_neg == 4.0
+    assert model.run.t_neg == load_model(Run.open(trained)).run.t_neg == 4.0
     features = torch.randn(5, model.encoder.feature_dim)
     assert torch.allclose(model.embed(features), torch.nn.functional.normalize(features, dim=1), atol=1e-6)
 
@@ -55,4 +56,4 @@ def test_a_temperature_is_a_t_neg(trained: Path, tmp_path: Path) -> None:
     )
     (run / "config.yaml").write_text(config)
     shutil.rmtree(run / "checkpoints")
-    assert load_model(run).t_neg == 2.0
+    assert load_model(Run.open(run)).run.t_neg == 2.0

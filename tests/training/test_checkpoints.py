@@ -4,12 +4,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from cacr.config import FORMAT
 from cacr.errors import UserError
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint, load_latest, save_checkpoint
 
 
 def _state(value: float) -> dict[str, object]:
-    return {"step": int(value), "weights": torch.full((1000,), value)}
+    counts = {"format": FORMAT, "images": 8, "step": int(value), "epoch": 0, "batch": 0}
+    return {**counts, "method": {"weights": torch.full((1000,), value)}, "optimizer": {"state": {}}}
 
 
 def test_the_last_two_are_kept_and_read_back(tmp_path: Path) -> None:
@@ -18,7 +20,7 @@ def test_the_last_two_are_kept_and_read_back(tmp_path: Path) -> None:
     assert [step for step, _ in list_checkpoints(tmp_path)] == [2, 3]
     state = load_latest(tmp_path, warn=pytest.fail)
     assert state is not None and state["step"] == 3
-    assert torch.equal(state["weights"], torch.full((1000,), 3.0))
+    assert torch.equal(state["method"]["weights"], torch.full((1000,), 3.0))
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty"])

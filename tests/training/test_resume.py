@@ -21,6 +21,7 @@ from cacr.diagnostics.observer import observe
 from cacr.errors import SettingsError, UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from cacr.training.job import Position, Training
@@ -89,10 +90,7 @@ def _assert_equal_runs(first: Path, second: Path) -> None:
 def _figures(run: Path) -> list[dict[str, float]]:
     """Everything that was logged but the speed."""
     clocks = ("images_per_second", "data_wait")
-    return [
-        {name: value for name, value in row.items() if name not in clocks}
-        for row in RunFolder(run).read_metrics()
-    ]
+    return [{name: value for name, value in row.items() if name not in clocks} for row in Run.open(run).rows]
 
 
 def test_diagnostics_leave_no_trace_in_what_is_learned(
@@ -234,7 +232,7 @@ def test_more_epochs_follow_the_schedule_of_the_longer_run(photos: Path, tmp_pat
     pretrain({"data": str(photos), **short}, tmp_path / "extended")
     pretrain({"epochs": 2}, tmp_path / "extended", resume=True)
     pretrain({"data": str(photos), **long}, tmp_path / "long")
-    extended, whole = (RunFolder(tmp_path / name).read_metrics() for name in ("extended", "long"))
+    extended, whole = (Run.open(tmp_path / name).rows for name in ("extended", "long"))
     assert [row["step"] for row in extended] == [row["step"] for row in whole]
     after = len(whole) // 2
     assert [row["lr"] for row in extended[after:]] == [row["lr"] for row in whole[after:]]
@@ -286,7 +284,7 @@ def test_a_run_is_resumed_after_its_data_moved_and_without_its_initial_weights(
 def test_a_run_limited_by_steps_has_the_schedule_of_its_length(photos: Path, tmp_path: Path) -> None:
     values = {"data": str(photos), **TINY, "epochs": 100, "max_steps": 8, "log_every_steps": 1, "lr": 0.5}
     pretrain(values, tmp_path / "run")
-    rates = [row["lr"] for row in RunFolder(tmp_path / "run").read_metrics()]
+    rates = [row["lr"] for row in Run.open(tmp_path / "run").rows]
     assert max(rates) > 0.45 and rates[-1] < 0.05
 
 

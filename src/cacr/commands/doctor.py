@@ -4,6 +4,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -12,16 +13,19 @@ from torch import Tensor
 import cacr
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, open_source, prepare
-from cacr.diagnostics.verdict_file import in_words, read_verdict
+from cacr.encoders import load_encoder
+from cacr.encoders.files import WEIGHTS
 from cacr.errors import UserError
 from cacr.randomness import generator
+from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
+from cacr.runs.verdict import in_words
 from cacr.shell import resume_command
+from cacr.training.build import build_method, make_views_of
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.precision import cpu_flags, has_fast_bf16
-from cacr.training.pretrain import build_method
 from cacr.training.resolve import describe, resolve
-from cacr.views import PRESETS, Views
 
 BATCH, VIEWS = 64, 2
 MEASURE_SECONDS = 2.0
@@ -32,8 +36,8 @@ def examine(target: str | None, *, root: Path) -> Iterator[str]:
     yield from describe_machine()
     if target is None:
         yield from measure_speed(_noise())
-    elif RunFolder(Path(target)).config.exists():
-        yield from examine_run(RunFolder(Path(target)))
+    elif kind_of(RunFolder(Path(target)).config) is not None:
+        yield from examine_run(Run.open(Path(target)))
     else:
         source = open_source(target, root=root)
         found = inspect_source(source)
@@ -80,26 +84,23 @@ def measure_speed(source: Source) -> Iterator[str]:
     settings = resolve(asked, describe(source), world_size=1, device=device)
     if settings.encoder == "small_alexnet":
         settings = settings.model_copy(update={"width": 0.25})
-    assert isinstance(settings.image_size, int) and isinstance(settings.workers, int)
-    preset = PRESETS[settings.preset].resized(settings.image_size)
-    views = Views(preset.for_views(VIEWS), preset.mean, preset.std, device=device)
-    raw = isinstance(source, ArraySource)
+    views = make_views_of(settings, device)
+    raw = source.image_size is not None
     loader = Loader(
         source,
         batch_size=batch,
         seed=0,
         workers=settings.workers,
-        crop=None if raw else views.crop,
+        crop=views.crop,
         max_unreadable=1.0,
     )
     batches = _endless(loader)
     images = next(batches)
 
     def make() -> list[Tensor]:
-        draw = generator("noise")
-        return views(images[0], draw) if raw else views.colour(images, draw)
+        return views(images, generator("noise"))
 
-    method = build_method(settings, init=None, notes=[]).to(device).to(memory_format=torch.channels_last)
+    method = build_method(settings).method.to(device).to(memory_format=torch.channels_last)
     made = make()
 
     def step() -> None:
@@ -126,7 +127,7 @@ def _advice(slowest: str) -> str:
     return "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
 
 
-def _endless(loader: Loader) -> Iterator[list[torch.Tensor]]:
+def _endless(loader: Loader) -> Iterator[Tensor | list[Tensor]]:
     epoch = 0
     while True:
         for batch in loader.epoch(epoch):
@@ -171,30 +172,51 @@ def describe_data(found: Inspection) -> Iterator[str]:
         yield "nothing looks wrong"
 
 
-def examine_run(run: RunFolder) -> Iterator[str]:
+def examine_run(run: Run) -> Iterator[str]:
     """Whether the files of a run are whole and its figures are finite."""
-    settings = run.read_settings()
+    settings = run.settings
     yield f"run {run.path}: {settings.objective} on {settings.data}, {settings.epochs} epochs"
-    wrong = 0
-    found = list_checkpoints(run.checkpoints)
+    wrong = [*_wrong_files(run)]
+    found = list_checkpoints(run.folder.checkpoints)
     for step, path in found:
         try:
             load_checkpoint(path)
             yield f"checkpoint of step {step}: whole"
         except UserError as error:
-            wrong += 1
-            yield f"wrong: {error}; --resume falls back to the one before"
-    rows = run.read_metrics()
-    if verdict := read_verdict(run):
-        wrong += verdict["verdict"] != "healthy"
-        yield in_words(verdict)
+            wrong.append(f"{error}; --resume falls back to the one before")
     if not found:
-        wrong += 1
-        yield "wrong: no checkpoint has been written yet; --resume starts from the beginning"
-    if rows:
-        yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
-    if not (run.path / "encoder.safetensors").exists():
-        wrong += 1
-        yield f"wrong: there is no encoder yet; continue with: {resume_command(run.path)}"
-    if not wrong:
+        wrong.append("no checkpoint has been written yet; --resume starts from the beginning")
+    if not (run.path / WEIGHTS).exists():
+        wrong.append(f"there is no encoder yet; continue with: {resume_command(run.path)}")
+    yield from (f"wrong: {text}" for text in wrong)
+    healthy = True
+    with suppress(UserError):  # told above
+        if verdict := run.verdict:
+            healthy = verdict.verdict == "healthy"
+            yield in_words(verdict)
+    with suppress(UserError):
+        if rows := run.rows:
+            yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
+    if healthy and not wrong:
         yield "nothing looks wrong"
+
+
+def _wrong_files(run: Run) -> Iterator[str]:
+    """What is wrong with the files that are read beside settings and checkpoints."""
+    asked: list[Callable[[], object]] = [
+        lambda: (run.t_pos, run.t_neg),
+        lambda: run.has_encoder and load_encoder(run.path) and run.training,
+        lambda: run.rows,
+        lambda: run.verdict,
+        lambda: run.division,
+        lambda: run.kept,
+        lambda: run.results,
+        lambda: run.snapshots,
+        lambda: run.pictures,
+        lambda: run.reference,
+    ]
+    for ask in asked:
+        try:
+            ask()
+        except UserError as error:
+            yield str(error)

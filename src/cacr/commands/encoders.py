@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, show
+from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, path, show
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
@@ -30,7 +30,9 @@ FAILED_SETS = 1
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     data: Annotated[
         str,
         typer.Option(
@@ -42,7 +44,8 @@ def evaluate(
         str, typer.Option(help="What to measure, separated by commas; see `cacr list`.")
     ] = "knn,linear",
     against: Annotated[
-        Path | None, typer.Option(help="A second run, measured beside the first: means and wins.")
+        Path | None,
+        typer.Option(parser=path, help="A second run, measured beside the first: means and wins."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Try few settings where a protocol searches for the best ones.")
@@ -85,9 +88,11 @@ def evaluate(
 
 
 def embed(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(help="File to write: .npz or .parquet.")],
+    out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz or .parquet.")],
     part: Part = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
@@ -107,14 +112,20 @@ def embed(
 
 
 def search(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     image: Annotated[str, typer.Argument(help="Image file, or the number of an image of the data.")],
     data: Annotated[str, typer.Option(help="Images to search: a folder, or a name; see `cacr list`.")],
     k: Annotated[int, typer.Option("--k", min=1, help="Images to find.")] = 10,
-    out: Annotated[Path | None, typer.Option(help="Also draw what was found: .png, .jpg or .webp.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=path, help="Also draw what was found: .png, .jpg or .webp.")
+    ] = None,
     features: Annotated[
         Path | None,
-        typer.Option(help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."),
+        typer.Option(
+            parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."
+        ),
     ] = None,
     part: Part = "pretrain",
     data_root: DataRoot = None,
@@ -134,7 +145,14 @@ def search(
     _check_part(part)
     values = given(None, data_root=data_root, download=download, features=features)
     found = find(
-        run=run, image=image, data=data, out=out, k=k, part=part, max_unreadable=max_unreadable, **values
+        run=run,
+        image=image if image.isdecimal() else path(image),
+        data=data,
+        out=out,
+        k=k,
+        part=part,
+        max_unreadable=max_unreadable,
+        **values,
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("cosine", justify="right")
@@ -151,9 +169,11 @@ def search(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="timm, torch or onnx; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(help="File to write: .safetensors, or .onnx.")],
+    out: Annotated[Path, typer.Option(parser=path, help="File to write: .safetensors, or .onnx.")],
 ) -> None:
     """Write the encoder for other software, with a model card.
 

@@ -59,6 +59,11 @@ class Source(ABC):
         if self.labels is not None:
             _check_labels(name, self.labels, self.class_names)
 
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        """Height and width of images that lie decoded in memory, all of one size; None where each is a file."""
+        return None
+
     @abstractmethod
     def __len__(self) -> int: ...
 

@@ -18,19 +18,17 @@ from cacr.diagnostics.measures import (
     online_knn,
 )
 from cacr.diagnostics.selection import drop_best_after, is_best
-from cacr.diagnostics.snapshots import (
-    Snapshot,
-    drop_snapshots_after,
-    is_due,
-    read_snapshots,
-    write_pictures,
-    write_snapshot,
-)
-from cacr.diagnostics.verdict import STOPPING, Verdict, diverging, judge
-from cacr.diagnostics.verdict_file import in_words, read_history, write_verdict
+from cacr.diagnostics.snapshots import draw_pictures, is_due
+from cacr.diagnostics.verdict import STOPPING, diverging, judge
 from cacr.files import write_atomically
 from cacr.frameworks import Framework
+from cacr.losses import PairObjective
 from cacr.losses.engine.pairs import queued, unit
+from cacr.runs import scales
+from cacr.runs.rows import GrowingRows
+from cacr.runs.run import Run
+from cacr.runs.snapshots import Snapshot, drop_snapshots_after, write_pictures, write_snapshot
+from cacr.runs.verdict import Verdict, in_words, write_verdict
 from cacr.training.job import Training
 from cacr.training.observer import Seen
 
@@ -55,26 +53,32 @@ class RunObserver:
     def __init__(self, job: Training, source: Source, console: Console) -> None:
         self._job, self._console = job, console
         self._images = HeldOutImages(job, source)
-        objective = job.method.objective
-        assert isinstance(job.settings.batch_size, int) and isinstance(job.settings.views, int)
         self._trivial_loss = trivial_loss(
             job.method, images=job.settings.batch_size, views=job.settings.views
         )
-        self._t_pos = float(getattr(objective, "t_pos", T_POS))
-        self._t_neg = float(getattr(objective, "t_neg", T_NEG))
+        named = job.settings.objective, job.settings.objective_options
+        self._t_pos, self._t_neg = scales.t_pos(*named), scales.t_neg(*named)
+        self._rows = GrowingRows(job.run.metrics)
         self._told: str = "healthy"
         self._epochs_kept: list[float] = []
         self._batch = 0
         if job.fabric.is_global_zero:
-            rows = job.run.read_metrics()
-            step = rows[-1]["step"] if rows else -1
-            drop_snapshots_after(job.run, step)
-            drop_best_after(job.run, step)
-            earlier = [past["verdict"] for past in read_history(job.run) if past["step"] <= step]
-            self._told = earlier[-1] if earlier else "healthy"
-            self._epochs_kept = [snapshot.epoch for snapshot in read_snapshots(job.run)]
-            self._batch = write_pictures(job.run, self._images)
+            self._remember()
+            pictures = draw_pictures(self._images)
+            self._batch = len(pictures.first)
+            write_pictures(job.run.diagnostics, pictures)
             self._record(len(source))
+
+    def _remember(self) -> None:
+        """Take up what a run that is resumed has seen, and forget what it will see again."""
+        folder, rows = self._job.run, self._rows.read()
+        step = int(rows[-1]["step"]) if rows else -1
+        drop_snapshots_after(folder.diagnostics, step)
+        drop_best_after(folder, step)
+        run = Run.open(folder.path)
+        earlier = [past.verdict for past in run.verdict.history if past.step <= step] if run.verdict else []
+        self._told = earlier[-1] if earlier else "healthy"
+        self._epochs_kept = [snapshot.epoch for snapshot in run.snapshots]
 
     def _record(self, images: int) -> None:
         """Say in the run folder how everything is measured; which images, is in ``held_out.json``."""
@@ -103,7 +107,7 @@ class RunObserver:
             if labels is not None:
                 measured["knn"] = online_knn(features, labels)
             self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
-            rows = [*self._job.run.read_metrics(), {"step": step, "epoch": epoch, **figures, **measured}]
+            rows = [*self._rows.read(), {"step": step, "epoch": epoch, **figures, **measured}]
             verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)
             stop = verdict is not None and self._tell(verdict)
             best = self._job.settings.keep_best and is_best(self._job.run, rows)
@@ -114,11 +118,11 @@ class RunObserver:
         """Learn that the run ends here (see :class:`cacr.training.observer.Observer`)."""
         if self._job.fabric.is_global_zero:
             name, evidence, advice = diverging([what])
-            write_verdict(self._job.run, Verdict(name, evidence, advice, step, epoch))
+            write_verdict(self._job.run.verdict, Verdict(name, evidence, advice, step, epoch))
 
     def _tell(self, verdict: Verdict) -> bool:
         """Store a verdict, print it when it is another than before, and say whether the run is to stop."""
-        stored = write_verdict(self._job.run, verdict)
+        stored = write_verdict(self._job.run.verdict, verdict)
         stop = verdict.verdict in STOPPING and self._job.settings.on_collapse == "stop"
         if verdict.verdict != self._told:
             self._console.print(in_words(stored))
@@ -131,7 +135,7 @@ class RunObserver:
         epochs = self._job.settings.epochs
         assert isinstance(epochs, int)
         if is_due(snapshot.epoch, epochs, self._epochs_kept):
-            write_snapshot(self._job.run, snapshot)
+            write_snapshot(self._job.run.diagnostics, snapshot)
             self._epochs_kept.append(snapshot.epoch)
 
 
@@ -144,12 +148,12 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
         images: of a global batch.
         views: of an image.
     """
+    objective = method.objective
+    if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not of a queue's pairs
+        return None
     point = torch.ones(views, 2, 1)  # the second image is one negative, and the queue all others
     queue = torch.ones(max(1, method.negatives(images, views).number - 1), 1)
-    try:
-        return float(method.objective.of(queued(point, point, queue))["loss"])
-    except (TypeError, ValueError):  # not made of pairs, or not of these
-        return None
+    return float(objective.of(queued(point, point, queue))["loss"])
 
 
 def _short(measured: Mapping[str, float]) -> str:

@@ -1,12 +1,14 @@
 """Which encoder of a run to keep when there are no labels; what the rule rests on is in ``docs/training.md``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from cacr.encoders.files import WEIGHTS, read_info
+from cacr.encoders.files import WEIGHTS
 from cacr.errors import UserError
-from cacr.runs.folder import MEASURED, RunFolder
+from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
+
+_NEEDED = {"effective_rank", "uniformity"}
 
 
 def worth(figures: Mapping[str, Any]) -> float:
@@ -23,13 +25,13 @@ def is_best(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> bool:
     """
     if rows[-1]["step"] == 0:
         return False
-    *earlier, now = (worth(row) for row in rows if "effective_rank" in row and row["step"] > 0)
+    *earlier, now = (worth(row) for row in rows if row.keys() >= _NEEDED and row["step"] > 0)
     return not (run.best / WEIGHTS).exists() or now > max(earlier, default=float("-inf"))
 
 
 def drop_best_after(run: RunFolder, step: int) -> None:
     """Forget an encoder that a resumed run has not reached yet: it may never be reached again."""
-    kept = _measured(run.best)
+    kept = _measured(RunFolder(run.best))
     if not kept or kept["step"] > step:
         for suffix in (".json", ".safetensors"):
             (run.best / WEIGHTS).with_suffix(suffix).unlink(missing_ok=True)
@@ -37,7 +39,7 @@ def drop_best_after(run: RunFolder, step: int) -> None:
 
 def describe_best(run: RunFolder) -> str | None:
     """Where the best encoder is and how it compares with the last, in a line; None if that is the last one."""
-    best, last = _measured(run.best), _measured(run.path)
+    best, last = _measured(RunFolder(run.best)), _measured(run)
     if not best or not last or best["step"] == last["step"]:
         return None
     return (
@@ -46,12 +48,9 @@ def describe_best(run: RunFolder) -> str | None:
     )
 
 
-def _measured(folder: Path) -> dict[str, Any]:
-    """What ``encoder.json`` says was measured; empty if it is not there, or says nothing."""
+def _measured(folder: RunFolder) -> dict[str, float]:
+    """What an encoder's description says was measured; empty if it cannot be read, or says nothing."""
     try:
-        found = read_info(folder / "encoder.json").training.get("diagnostics")
+        return Run(folder).measured
     except UserError:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), int | float) for name in MEASURED):
-        return {}
-    return found

@@ -2,20 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, pstdev
-from typing import Any, Literal
+from typing import Any
 
-Name = Literal[
-    "healthy",
-    "collapsed to a point",
-    "dimensional collapse",
-    "not learning",
-    "diverging",
-    "starved by the loader",
-    "not sure",
-]
+from cacr.runs.verdict import Name, Verdict
+
 Row = Mapping[str, Any]
+
+NEEDED = frozenset(
+    {"effective_rank", "positive_distance", "negative_distance", "uniformity", "entropy", "max_entropy"}
+)
+"""Figures of a measurement; a row without one of them is no measurement."""
 
 STOPPING: frozenset[Name] = frozenset({"collapsed to a point", "dimensional collapse", "diverging"})
 """Verdicts that end a run with ``on_collapse: stop``."""
@@ -47,25 +44,6 @@ STARVED = 0.3
 """Starved: a larger share of the time is spent in wait for data."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What is to be thought of a run.
-
-    Attributes:
-        verdict: in words.
-        evidence: sentences with the figures that it rests on.
-        advice: what to try.
-        step: optimiser steps made.
-        epoch: epochs made.
-    """
-
-    verdict: Name
-    evidence: list[str]
-    advice: list[str]
-    step: int
-    epoch: float
-
-
 def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = None) -> Verdict | None:
     """Judge a run by its figures.
 
@@ -81,12 +59,12 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
     Returns:
         None where it is too early to say anything.
     """
-    measured = [row for row in rows if "effective_rank" in row]
+    measured = [row for row in rows if row.keys() >= NEEDED]
     trained = [row for row in measured if row["step"] >= EARLY]
     if not trained:
         return None
     now, recent = trained[-1], trained[-2:]
-    losses = [row["loss"] for row in rows if "loss" in row]
+    losses = _losses(rows)
     found = (
         _diverging(rows)
         or _point(recent)
@@ -105,13 +83,18 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
 Found = tuple[Name, list[str], list[str]]
 
 
+def _losses(rows: Sequence[Row]) -> list[float]:
+    """Those that are finite; of the last row, :func:`_diverging` looks at others too."""
+    return [row["loss"] for row in rows if math.isfinite(row.get("loss", math.nan))]
+
+
 def _diverging(rows: Sequence[Row]) -> Found | None:
     """A figure that is not finite, or a loss far above where it began and rising."""
     now = rows[-1]
     wrong = [name for name, value in now.items() if isinstance(value, float) and not math.isfinite(value)]
     if wrong:
         return diverging([f"{name} is {now[name]}" for name in wrong])
-    losses = [row["loss"] for row in rows if "loss" in row]
+    losses = _losses(rows)
     if len(losses) < 3:
         return None
     tenth = max(1, len(losses) // 10)
@@ -209,7 +192,7 @@ def _not_learning(
     trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
 ) -> Found | None:
     first, now, recent = trained[0], trained[-1], trained[-2:]
-    if now["step"] < SLOW:
+    if now["step"] < SLOW or not losses:
         return None
     evidence = f"two views of one image are {_nearness(now):.0%} as far apart as two images"
     stuck = len(recent) > 1 and _nearness(now) > (1 - NEARING) * _nearness(first)

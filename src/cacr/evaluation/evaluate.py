@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, PretrainSettings
+from cacr.config import EvaluateSettings
 from cacr.data import SOURCES
 from cacr.errors import UserError
 from cacr.evaluation.contestants import Contestant, contestants
@@ -34,17 +34,13 @@ def evaluate_run(
     settings = asked.settings
     if settings.devices == 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
         return _evaluate(run, asked, progress)
-    from cacr.training.launch import launch
+    from cacr.training.launch import Where, launch
 
-    where = PretrainSettings(
-        data=settings.data, devices=settings.devices, accelerator=settings.accelerator, precision="float32"
-    )
+    where = Where(settings.accelerator, settings.devices)
     return [Result(**plain) for plain in launch(_evaluate_together, where, run, settings)]
 
 
-def _evaluate_together(
-    fabric: object, where: PretrainSettings, run: str | Path, settings: EvaluateSettings
-) -> list[dict[str, Any]]:
+def _evaluate_together(fabric: object, run: str | Path, settings: EvaluateSettings) -> list[dict[str, Any]]:
     """Results as plain values: Fabric refuses to bring frozen dataclasses home."""
     return [asdict(result) for result in evaluate(run, settings)]
 

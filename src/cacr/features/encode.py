@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacr.data import ArraySource, Loader, Problem, Source
+from cacr.data import Loader, Problem, Source
 from cacr.data.order import share
+from cacr.distributed import world_size
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.features.machine import Machine
 from cacr.features.processes import gather_objects, gather_rows, rank
-from cacr.frameworks.gather import world_size
 from cacr.randomness import generator
 from cacr.views import PRESETS, Augmentation, Views
 
@@ -70,10 +70,10 @@ class ImageLoader:
         shared: bool = False,
     ) -> None:
         self.seed = seed
-        self._arrays = isinstance(source, ArraySource)
+        self._in_memory = source.image_size is not None
         # Images in memory are drawn as one batch in every process, so that their views do not depend on how many
         # there are; files are decoded by one process each.
-        alone = self._arrays or not shared
+        alone = self._in_memory or not shared
         self._views = Views([view], info.mean, info.std, device=machine.device)
         self._loader = Loader(
             source,
@@ -82,7 +82,7 @@ class ImageLoader:
             rank=0 if alone else rank(),
             world_size=1 if alone else world_size(),
             workers=machine.workers,
-            crop=None if self._arrays else self._views.crop,
+            crop=self._views.crop,
             shuffle=shuffle,
             at_least=view.resize,
             max_unreadable=max_unreadable,
@@ -98,10 +98,7 @@ class ImageLoader:
         """Images (n, 3, s, s) on the device and their numbers (n,), batch by batch."""
         draws = generator("probe views", self.seed, number)
         for batch in self._loader.epoch(number):
-            if self._arrays:
-                ((images,),) = self._views(batch.images[0], draws)
-            else:
-                ((images,),) = self._views.colour(batch.images, draws)
+            ((images,),) = self._views(batch.images, draws)
             yield images, batch.index
 
 
@@ -140,7 +137,7 @@ class FeatureLoader(ImageLoader):
             if not any(gather_objects(batch is not None)):
                 return
             images, index = (None, torch.empty(0, dtype=torch.int64)) if batch is None else batch
-            if images is not None and self._arrays:
+            if images is not None and self._in_memory:
                 mine = share(len(index), rank(), world_size())
                 images, index = images[mine], index[mine]
             yield self._encode(images), gather_rows(index.to(self._device)).cpu()

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 
 from cacr.config import Auto
-from cacr.data import ArraySource, Source
+from cacr.data import Source
+from cacr.distributed import world_size
 from cacr.errors import UserError
-from cacr.frameworks.gather import world_size
 from cacr.reading.memory import free_memory
 
 
@@ -43,7 +43,7 @@ def choose_machine(
 
     Of several processes each has its own GPU and its share of the workers and of the memory.
     """
-    files = any(not isinstance(source, ArraySource) for source in sources)
+    files = any(source.image_size is None for source in sources)
     cores = max(1, (os.cpu_count() or 1) // world_size())
     processes = (min(8, cores) if files else 0) if workers == "auto" else workers
     if accelerator == "cuda" and not torch.cuda.is_available():

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cacr.frameworks.gather import world_size
+from cacr.distributed import world_size
 
 
 def rank() -> int:

@@ -9,7 +9,7 @@ from yaml.events import AliasEvent
 from yaml.nodes import Node
 
 from cacr.errors import UserError
-from cacr.reading.files import read_text
+from cacr.reading.files import kind_of, read_text
 
 T = TypeVar("T")
 
@@ -20,20 +20,32 @@ DEEPEST = 50
 """Levels of lists and mappings inside each other."""
 
 
-def read_json(path: Path, kind: TypeAdapter[T]) -> T:
-    """The JSON in a file as a value of a type; nothing is converted, and every wrong field is named."""
-    return parse_json(read_text(path), kind, f"{path} is damaged")
+def read_json(path: Path, kind: TypeAdapter[T], hint: str = "") -> T:
+    """The JSON in a file as a value of a type; nothing is converted, and every wrong field is named.
+
+    Args:
+        path: the file.
+        kind: the type.
+        hint: ends the message about a damaged file, where there is something to do.
+    """
+    return parse_json(read_text(path), kind, f"{path} is damaged", hint)
 
 
-def parse_json(text: str, kind: TypeAdapter[T], what: str) -> T:
+def read_json_if_any(path: Path, kind: TypeAdapter[T], hint: str = "") -> T | None:
+    """As :func:`read_json`; None where there is no file."""
+    return None if kind_of(path) is None else read_json(path, kind, hint)
+
+
+def parse_json(text: str, kind: TypeAdapter[T], what: str, hint: str = "") -> T:
     """The same of text; ``what`` begins the message."""
     try:
         return kind.validate_json(text, strict=True)
     except ValidationError as error:
-        raise UserError(f"{what}: {_wrong(error)}") from None
+        raise UserError(f"{what}: {wrong_fields(error)}{f'; {hint}' if hint else ''}") from None
 
 
-def _wrong(error: ValidationError) -> str:
+def wrong_fields(error: ValidationError) -> str:
+    """What is wrong with the fields of a value, of the first few of them."""
     found = [
         f"{'.'.join(map(str, item['loc']))[:200]}: {item['msg']}".removeprefix(": ")
         for item in error.errors(include_input=False, include_url=False)

@@ -6,81 +6,69 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cacr.diagnostics.verdict_file import read_verdict
-from cacr.encoders.files import read_info
 from cacr.errors import UserError
-from cacr.evaluation import Result, read_results
 from cacr.files import printable
-from cacr.reporting.series import read_reference, series_of
-from cacr.runs.budget import budget_of
-from cacr.runs.folder import RunFolder
+from cacr.reporting.series import reference_of, series_of
+from cacr.runs.result import Result
+from cacr.runs.rows import Row
+from cacr.runs.run import Run
 
 RESULTS_HEADER = ("run", "protocol", "what", "labels", "measure", "score", "data", "judged on", "settings")
 _TILES = 4
 
 
-def run_facts(path: Path) -> dict[str, Any]:
+def run_facts(run: Run) -> dict[str, Any]:
     """Everything that the page shows of one run but its images.
 
     Raises:
-        UserError: it is no run folder, or a newer version wrote it.
+        UserError: a file of it is damaged, or another version wrote it.
     """
-    run = RunFolder(path)
-    settings = run.read_settings()
-    rows = run.read_metrics()
-    results = read_results(run.evaluation)
-    name = printable(path.resolve().name)
+    settings = run.settings
     return {
-        "name": name,
+        "name": run.name,
         "title": printable(f"{settings.objective} on {_short_name(settings.data)}"),
-        "tiles": [*_progress(rows), *_headline(results)],
-        "verdict": verdict_of(run),
-        "budget": _budget(path, rows, settings.accumulate),
+        "tiles": [*_progress(run.rows), *_headline(run.results)],
+        "verdict": _verdict(run),
+        "budget": _budget(run),
         "settings": {field: _text(value) for field, value in settings.model_dump(mode="json").items()},
-        "results": [row for result in results for row in _result_rows(name, result)],
-        "series": series_of(rows),
-        "reference": read_reference(path, settings.recipe),
+        "results": [row for result in run.results for row in _result_rows(run.name, result)],
+        "series": series_of(run.rows),
+        "reference": reference_of(run),
     }
 
 
-def verdict_of(run: RunFolder) -> dict[str, Any] | None:
-    """The run's ``verdict.json`` as the page shows it, or None where there is none that can be read."""
-    found = read_verdict(run)
+def _verdict(run: Run) -> dict[str, Any] | None:
+    """The verdict as the page shows it, or None where there is none."""
+    found = run.verdict
     if found is None:
         return None
-    try:
-        return {
-            "verdict": str(found["verdict"]),
-            "evidence": [str(line) for line in found.get("evidence", [])],
-            "advice": [str(line) for line in found.get("advice", [])],
-            "epoch": found.get("epoch"),
-            "history": [
-                {"epoch": item.get("epoch"), "verdict": str(item["verdict"])}
-                for item in found.get("history", [])
-            ],
-        }
-    except (TypeError, KeyError, AttributeError):
-        return None
+    return {
+        "verdict": found.verdict,
+        "evidence": found.evidence,
+        "advice": found.advice,
+        "epoch": found.epoch,
+        "history": [{"epoch": past.epoch, "verdict": past.verdict} for past in found.history],
+    }
 
 
-def _progress(rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
+def _progress(rows: list[Row]) -> Iterable[tuple[str, str]]:
     if not rows:
         yield "steps", "none yet"
         return
     last = rows[-1]
     yield "steps", f"{last['step']:,}"
-    if isinstance(last.get("epoch"), int | float):
+    if "epoch" in last:
         yield "epochs", f"{last['epoch']:.4g}"
-    loss = next((row["loss"] for row in reversed(rows) if isinstance(row.get("loss"), int | float)), None)
-    if loss is not None:
-        yield "last loss", f"{loss:.4f}"
+    losses = [row["loss"] for row in rows if "loss" in row]
+    if losses:
+        yield "last loss", f"{losses[-1]:.4f}"
 
 
 def _headline(results: list[Result]) -> Iterable[tuple[str, str]]:
     """The encoder's own results: what a person looks for first."""
     own = [result for result in results if result.subject == "encoder"]
     for result in own[:_TILES]:
-        yield f"{result.protocol}, {_labels(result)}", result.text
+        yield printable(f"{result.protocol}, {_labels(result)}"), result.text
 
 
 def _labels(result: Result) -> str:
@@ -92,35 +80,34 @@ def _result_rows(run: str, result: Result) -> Iterable[list[str]]:
     labels = "all" if result.labels_per_class is None else f"{result.labels_per_class} a class"
     where = [printable(result.data), printable(result.split)]
     settings = printable(_pairs({**result.settings, "seed": result.seed}))
+    what = [printable(result.protocol), printable(result.subject)]
     for measure, text in result.measures.items():
-        yield [run, result.protocol, result.subject, labels, measure, text, *where, settings]
+        yield [run, *what, labels, printable(measure), text, *where, settings]
 
 
-def _budget(path: Path, rows: list[dict[str, Any]], accumulate: int) -> list[tuple[str, str]]:
+def _budget(run: Run) -> list[tuple[str, str]]:
     """What was spent, from the summary that the encoder carries and from what was logged."""
-    training: dict[str, Any] = {}
-    info = path / "encoder.json"
-    with contextlib.suppress(UserError):  # a run that has not saved an encoder yet
-        training = read_info(info).training
-    lines = [
-        (label, f"{training[key]:,}" if type(training[key]) is int else _text(training[key]))
-        for label, key in (
-            ("images", "images"),
-            ("views of each image", "views"),
-            ("batch size", "batch_size"),
-            ("epochs planned", "epochs"),
-            ("steps made", "steps"),
-            ("finished", "finished"),
-            ("processes", "processes"),
-            ("precision", "precision"),
+    lines: list[tuple[str, str]] = []
+    if run.has_encoder:
+        training = run.training
+        known = (
+            ("images", training.images),
+            ("views of each image", training.views),
+            ("batch size", training.batch_size),
+            ("epochs planned", training.epochs),
+            ("steps made", training.steps),
+            ("finished", training.finished),
+            ("processes", training.processes),
+            ("precision", training.precision),
         )
-        if key in training
-    ]
-    with contextlib.suppress(UserError):  # an encoder that does not say how it was trained
-        lines.append(("views seen", f"{budget_of(training, accumulate, info).views_seen:,}"))
-    speeds = [
-        row["images_per_second"] for row in rows if isinstance(row.get("images_per_second"), int | float)
-    ]
+        lines = [
+            (label, f"{value:,}" if type(value) is int else _text(value))
+            for label, value in known
+            if value is not None
+        ]
+        with contextlib.suppress(UserError):  # an encoder that does not say how it was trained
+            lines.append(("views seen", f"{run.budget.views_seen:,}"))
+    speeds = [row["images_per_second"] for row in run.rows if "images_per_second" in row]
     if speeds:
         lines.append(("images per second, median", f"{median(speeds):,.0f}"))
     return lines

@@ -25,6 +25,7 @@ from cacr.reporting.packing import packed
 from cacr.reporting.queries import QUERIES, weight_figures
 from cacr.reporting.shown import MOST_PICTURES, MOST_POINTS, Shown, open_shown, packed_names
 from cacr.reporting.sprites import Sheet, cell_side, pictures
+from cacr.runs.run import Run
 
 NEIGHBOURS, PUSHES, LISTED, CLUSTERS = 8, 6, 12, 10
 _MOST_CLUSTERS = 28  # as many as there are marks on the map
@@ -56,7 +57,7 @@ class _Relations:
 
 
 def build_gallery(
-    paths: Sequence[Path],
+    runs: Sequence[Run],
     *,
     data: str | None = None,
     data_root: Path | None = None,
@@ -67,7 +68,7 @@ def build_gallery(
     """Everything on the page that needs the images, for one run or several on the same images.
 
     Args:
-        paths: Run folders.
+        runs: Whose page it is.
         data: Whose images; those of the first run by default.
         data_root: Where named data sets lie; where the first run found them by default.
         download: Allow downloads of data sets.
@@ -79,9 +80,9 @@ def build_gallery(
     """
     if points < 1:
         raise UserError(f"the map needs at least one point (got {points})")
-    models = [load_model(path) for path in paths]
+    models = [load_model(run) for run in runs]
     shown = open_shown(
-        models[0].settings,
+        runs[0].settings,
         data,
         data_root=data_root,
         download=download,
@@ -101,7 +102,7 @@ def _encode(
     model: RunModel, shown: Shown, machine: Machine, stage: Stage, *, first: bool
 ) -> tuple[Shown, torch.Tensor]:
     """Features of the shown images; the first pass finds out which of them can be read."""
-    tolerated = model.settings.max_unreadable if first else 0.0
+    tolerated = model.run.settings.max_unreadable if first else 0.0
     with stage("encoding") as progress:
         found = encode(model.encoder, shown.source, machine, progress, max_unreadable=tolerated)
     return shown.only(found.index.numpy()), found.values
@@ -116,7 +117,7 @@ def _relate(
     with stage("finding neighbours") as progress:
         neighbours = _on_cpu(nearest(x, NEIGHBOURS, progress))
     with stage("weighing negatives") as progress:
-        pushes = _on_cpu(hardest_pushes(z, PUSHES, model.t_neg, progress))
+        pushes = _on_cpu(hardest_pushes(z, PUSHES, model.run.t_neg, progress))
     with stage("drawing the map") as progress:
         progress(0, 1)
         x = x.cpu()
@@ -145,7 +146,7 @@ def _packed(
     for model, related in zip(models, relations, strict=True):
         lists = _lists(related, source, labels, machine, _part(LISTED, len(models)))
         listed |= {image for pairs in lists.values() for image in pairs.index.ravel().tolist()}
-        maps.append(_packed_map(related, lists) | {"note": model.note, "t_neg": model.t_neg})
+        maps.append(_packed_map(related, lists) | {"note": model.note, "t_neg": model.run.t_neg})
     with stage("cutting out pictures") as progress:
         large_cells = {}
         for image, picture in zip(
@@ -161,7 +162,7 @@ def _packed(
     folder, names = shown.names()
     known = None if labels is None else np.where(labels < 0, _NO_LABEL, labels)
     return {
-        "digests": [model.digest for model in models],
+        "digests": [model.run.digest for model in models],
         "data": shown.data,
         "count": len(shown.numbers),
         "total": shown.total,

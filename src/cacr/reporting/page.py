@@ -14,11 +14,11 @@ from cacr.files import require_writable, write_atomically
 from cacr.reading.files import read_text
 from cacr.reporting.facts import RESULTS_HEADER, run_facts
 from cacr.reporting.gallery import Stage, build_gallery, silent
-from cacr.reporting.model import encoder_digest
 from cacr.reporting.packing import script_json
 from cacr.reporting.series import charts_for
 from cacr.reporting.shown import MOST_POINTS
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.shell import shell_words
 
 _STYLES = ("page.css", "charts.css", "map.css")
@@ -56,11 +56,12 @@ def write_report(
         UserError: no run folder, no such data, or the file cannot be written.
     """
     target = _target(runs, out)
-    facts = [run_facts(path) for path in runs]
+    opened = [Run.open(path) for path in runs]
+    facts = [run_facts(run) for run in opened]
     missing, gallery = "", None
     try:
         gallery = build_gallery(
-            runs, data=data, data_root=data_root, download=download, points=points, stage=stage
+            opened, data=data, data_root=data_root, download=download, points=points, stage=stage
         )
     except UserError as error:
         if data is not None:
@@ -73,8 +74,9 @@ def write_report(
 def refresh_report(run: Path) -> Path:
     """Write the page of a run anew, with the images that are on it already if the encoder is still the same."""
     target = RunFolder(run).report
-    facts = run_facts(run)
-    gallery = _old_gallery(target, encoder_digest(run))
+    opened = Run.open(run)
+    facts = run_facts(opened)
+    gallery = _old_gallery(target, opened.digest)
     missing = (
         "" if gallery else f"The page has no images yet: {shell_words('cacr', 'report', run)} adds them."
     )

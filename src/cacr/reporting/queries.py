@@ -7,13 +7,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from cacr.data import ArraySource, Loader, Source
+from cacr.data import Loader, Source
+from cacr.data.source import Indices
 from cacr.features.machine import Machine
-from cacr.losses.measures import negative_weights, positive_weights
 from cacr.randomness import generator, numpy_generator
 from cacr.reporting.model import RunModel
 from cacr.reporting.sprites import Sheet, SquareCrop
+from cacr.reporting.weighing import Weighted, weigh
 from cacr.views import PRESETS, Views
+from cacr.views.pixels import as_bytes, unnormalised
 
 QUERIES, BATCH = 4, 128
 _POSITIVES, _NEGATIVES = 8, 5
@@ -40,52 +42,53 @@ def weight_figures(
         [...]}]}``; cells are numbers in ``sheet``, images numbers in ``source``. Weights are relative: 1 is
         what each would weigh if all weighed the same.
     """
-    settings = model.settings
+    settings = model.run.settings
     wanted = settings.batch_size if isinstance(settings.batch_size, int) else BATCH
     rng = numpy_generator("queries", seed)
     chosen = np.sort(rng.choice(len(source), min(wanted, BATCH, len(source)), replace=False))
-    found: dict[str, Any] = {"t_pos": model.t_pos, "t_neg": model.t_neg, "batch": len(chosen), "queries": []}
+    found: dict[str, Any] = {
+        "t_pos": model.run.t_pos,
+        "t_neg": model.run.t_neg,
+        "batch": len(chosen),
+        "queries": [],
+    }
     if len(chosen) < 2:
         return found
     views = _views(model)
     made = _make_views(source.subset(chosen), views, machine, seed)
     z = torch.cat([_embed(model, part, machine) for part in made])
-    pi_pos = positive_weights(z, model.t_pos)[0] * (len(z) - 1)
-    pi_neg = negative_weights(z, model.t_neg)[0] * (len(chosen) - 1)
-    pictures = [_pictures(part, views, sheet.side) for part in made]
-    shown = [view for part in pictures for view in part]  # view -> image -> picture
+    weights = weigh(z, t_pos=model.run.t_pos, t_neg=model.run.t_neg)
+    shown = [view for part in made for view in _pictures(part, views, sheet.side)]  # view -> image -> picture
     for query in rng.permutation(len(chosen))[:queries].tolist():
-        order = pi_pos[query].argsort(descending=True)[:_POSITIVES].tolist()
-        negatives = [j for j in pi_neg[query].argsort(descending=True).tolist() if j != query]
-        found["queries"].append(
-            {
-                "cell": sheet.add(shown[0][query]),
-                "image": int(chosen[query]),
-                "positives": [
-                    {"cell": sheet.add(shown[view + 1][query]), "weight": float(pi_pos[query, view])}
-                    for view in order
-                ],
-                **{
-                    name: [
-                        {
-                            "cell": sheet.add(shown[0][j]),
-                            "image": int(chosen[j]),
-                            "weight": float(pi_neg[query, j]),
-                        }
-                        for j in part
-                    ]
-                    for name, part in (
-                        ("most", negatives[:_NEGATIVES]),
-                        ("least", negatives[_NEGATIVES:][-_NEGATIVES:]),
-                    )
-                },
-            }
-        )
+        found["queries"].append(_shown_query(weights.of(query), shown, chosen, sheet))
     return found
 
 
+def _shown_query(
+    weighted: Weighted, shown: list[list[Image.Image]], chosen: Indices, sheet: Sheet
+) -> dict[str, Any]:
+    """One entry of ``queries``; weights are relative to what each would weigh if all weighed the same."""
+    query, positives, negatives = weighted.query, len(weighted.positives), len(weighted.negatives) - 1
+
+    def negative(image: int) -> dict[str, Any]:
+        weight = float(weighted.negatives[image] * negatives)
+        return {"cell": sheet.add(shown[0][image]), "image": int(chosen[image]), "weight": weight}
+
+    most, least = weighted.extremes(_NEGATIVES)
+    return {
+        "cell": sheet.add(shown[0][query]),
+        "image": int(chosen[query]),
+        "positives": [
+            {"cell": sheet.add(shown[view + 1][query]), "weight": float(weighted.positives[view] * positives)}
+            for view in weighted.strongest(_POSITIVES)
+        ],
+        "most": [negative(image) for image in most],
+        "least": [negative(image) for image in least],
+    }
+
+
 def _views(model: RunModel) -> Views:
-    settings = model.settings
+    settings = model.run.settings
     preset = (
         PRESETS[settings.preset].resized(model.encoder.info.image_size).with_options(**settings.view_options)
     )
@@ -96,13 +99,12 @@ def _views(model: RunModel) -> Views:
 def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> list[Tensor]:
     """For each run of views of one size, (views, images, 3, size, size), normalised."""
     draws = generator("query views", seed)
-    arrays = isinstance(source, ArraySource)
     loader = Loader(
         source,
         batch_size=len(source),
         seed=seed,
         workers=machine.workers,
-        crop=None if arrays else views.crop,
+        crop=views.crop,
         shuffle=False,
         at_least=views.at_least,
     )
@@ -110,7 +112,7 @@ def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> li
         batch = next(loader.epoch(0))
     finally:
         loader.close()
-    return views(batch.images[0], draws) if arrays else views.colour(batch.images, draws)
+    return views(batch.images, draws)
 
 
 def _embed(model: RunModel, views: Tensor, machine: Machine) -> Tensor:
@@ -123,7 +125,6 @@ def _embed(model: RunModel, views: Tensor, machine: Machine) -> Tensor:
 
 def _pictures(views: Tensor, made_by: Views, side: int) -> list[list[Image.Image]]:
     """The normalisation undone: for each view, the pictures of the images."""
-    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (made_by.mean, made_by.std))
-    pixels = (views.float() * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
+    pixels = as_bytes(unnormalised(views, made_by.mean, made_by.std))
     fit = SquareCrop(side).picture
     return [[fit(Image.fromarray(image.permute(1, 2, 0).numpy())) for image in view] for view in pixels]

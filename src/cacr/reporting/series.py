@@ -1,13 +1,13 @@
 """The figures of a run over time, for the charts of the page."""
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
+from cacr.runs.reference import parse_reference
+from cacr.runs.run import Run
 from cacr.training import RECIPES
 
 MOST_POINTS = 500
@@ -100,28 +100,23 @@ def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [asdict(chart) for chart in (*CHARTS, *others) if chart.figure in found]
 
 
-def read_reference(run: Path, recipe: str | None) -> dict[str, Any] | None:
+def reference_of(run: Run) -> dict[str, Any] | None:
     """Curves to draw behind those of a run: its ``reference.json``, or what comes with its recipe; or None.
 
     Both hold ``{"name": "...", "figures": {"knn": [[epoch, value], ...]}}``.
-
-    Args:
-        run: the folder of the run.
-        recipe: what the run was started with.
     """
-    of_recipes = files("cacr.training") / "references"
-    places = [run / "reference.json", *([of_recipes / f"{recipe}.json"] if recipe in RECIPES else [])]
-    for place in places:
-        try:
-            found = json.loads(place.read_text(encoding="utf-8"))
-            series = {
-                str(figure): _columns([(float(x), _number(float(y))) for x, y in points])
-                for figure, points in found["figures"].items()
-            }
-            return {"name": str(found["name"]), "series": series}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            continue
-    return None
+    found, recipe = run.reference, run.settings.recipe
+    if found is None and recipe in RECIPES:
+        place = files("cacr.training") / "references" / f"{recipe}.json"
+        if place.is_file():
+            found = parse_reference(place.read_text(encoding="utf-8"), str(place))
+    if found is None:
+        return None
+    series = {
+        figure: _columns([(x, _number(y)) for x, y in points if math.isfinite(x)])
+        for figure, points in found.figures.items()
+    }
+    return {"name": found.name, "series": series}
 
 
 def _thinned(points: list[tuple[float, float | None]]) -> list[tuple[float, float | None]]:

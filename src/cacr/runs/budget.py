@@ -39,10 +39,10 @@ def budget_of(training: dict[str, Any], accumulate: int, where: Path) -> Budget:
         UserError: one of them is not there.
     """
     numbers = [training.get(name) for name in ("images", "views", "batch_size", "steps", "processes")]
-    if not all(isinstance(number, int) and number >= 1 for number in numbers):
+    if not all(type(number) is int and number >= 1 for number in numbers):
         raise UserError(f"{where} does not say with how many images, views and steps it was trained")
     images, views, batch_size, steps, processes = (int(number) for number in numbers if number is not None)
-    batches = count_batches(images, batch_size, processes, keep_all=False)
+    batches = max(1, count_batches(images, batch_size, processes, keep_all=False))
     epochs, rest = divmod(steps, -(-batches // accumulate))
     in_epoch = min(images, batches * batch_size)
     seen = epochs * in_epoch + min(rest * accumulate * batch_size, in_epoch)

@@ -1,4 +1,4 @@
-"""A run is a folder: what lies where, who may write, and what a newer format means."""
+"""A run is a folder: what lies where, and who may write; what is in the files, :class:`cacr.runs.run.Run` knows."""
 
 import contextlib
 import json
@@ -6,18 +6,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from cacr.config import FORMAT, PretrainSettings, make
+from cacr.config import FORMAT, ResolvedSettings
 from cacr.errors import UserError
-from cacr.files import check_format, write_atomically
-from cacr.reading.documents import read_yaml
+from cacr.files import write_atomically
 from cacr.reading.files import kind_of
-
-MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
-"""Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
+from cacr.runs.rows import read_rows
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,11 @@ class RunFolder:
         return self.path / "diagnostics"
 
     @property
+    def reference(self) -> Path:
+        """Curves of another run to draw behind this one's, put here by somebody."""
+        return self.path / "reference.json"
+
+    @property
     def verdict(self) -> Path:
         """The verdict in words, with its evidence and its history."""
         return self.path / "verdict.json"
@@ -80,6 +81,11 @@ class RunFolder:
     def best(self) -> Path:
         """The encoder that the diagnostics, which see no labels, would keep; a folder like that of a run."""
         return self.path / "best"
+
+    def require_run(self) -> None:
+        """Refuse a folder that holds no run."""
+        if kind_of(self.config) is None:
+            raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
 
     def require_new(self) -> None:
         """Refuse a folder that holds anything."""
@@ -98,42 +104,14 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"cannot create {self.path}: {error.strerror}") from None
 
-    def write_settings(self, settings: PretrainSettings, versions: dict[str, str]) -> None:
+    def write_settings(self, settings: ResolvedSettings, versions: dict[str, str]) -> None:
         """Store resolved settings."""
         content = {"format": FORMAT, "versions": versions, "settings": settings.model_dump(mode="json")}
         write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
 
-    def read_settings(self) -> PretrainSettings:
-        """Settings of the run; a newer format is refused."""
-        if kind_of(self.config) is None:
-            raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
-        content = read_yaml(self.config)
-        check_format(content.get("format"), self.config)
-        return make(PretrainSettings, content.get("settings") or {})
-
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """All lines of ``metrics.jsonl`` that are whole: objects with a step.
-
-        A killed process may leave half a line, and half a number is valid JSON too.
-        """
-        if not self.metrics.exists():
-            return []
-        rows = []
-        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                row = json.loads(line)
-                if isinstance(row, dict) and type(row.get("step")) is int:  # True is no step
-                    rows.append(row)
-        return rows
-
-    def last_measured(self) -> dict[str, Any]:
-        """What was last measured without labels, and when: :data:`MEASURED`; empty if nothing was."""
-        rows = (row for row in reversed(self.read_metrics()) if "effective_rank" in row)
-        return {name: value for name, value in next(rows, {}).items() if name in MEASURED}
-
     def drop_metrics_after(self, step: int) -> None:
         """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""
-        kept = [row for row in self.read_metrics() if 0 < step >= row["step"]]
+        kept = [row for row in read_rows(self.metrics) if 0 < step >= row["step"]]
         write_atomically(self.metrics, "".join(json.dumps(row) + "\n" for row in kept).encode())
 
     @contextlib.contextmanager

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b, file_digest
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +20,7 @@ from cacr.errors import UserError
 from cacr.files import check_format, printable, write_atomically
 from cacr.reading.files import read_bytes
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NAME_BYTES = 60  # of the data's name in a file's name: what file systems take is 255 for the whole
 
 
@@ -55,8 +56,8 @@ class Result:
 
     protocol: str
     subject: str
-    score: float
-    spread: float | None
+    score: Finite
+    spread: Finite | None
     data: str
     test_data: str
     split: str
@@ -70,7 +71,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     metric: str = "accuracy"
-    also: dict[str, float] = field(default_factory=dict)
+    also: dict[str, Finite] = field(default_factory=dict)
     locations: list[str] = field(default_factory=list)
     weights: str = ""
     held_out: bool = False
@@ -134,7 +135,7 @@ def read_results(folder: Path) -> list[Result]:
     """The results in a folder, ordered by file name; files that are no results are left alone.
 
     Raises:
-        UserError: a newer version of this software wrote one, or a file may not be read.
+        UserError: another version of this software wrote one, or a file may not be read.
     """
     results = []
     for path in sorted(file for file in folder.glob("*.json") if file.is_file()):

@@ -163,7 +163,7 @@ def _check_objective(settings: PretrainSettings) -> None:
     preset = PRESETS.get(settings.preset)
     if why := framework.refusal(objective, local=preset is not None and preset.local is not None):
         raise UserError(f"framework {settings.framework} cannot use objective {settings.objective}: {why}")
-    if settings.exchange == "ring" and not objective.spreads:
+    if settings.exchange == "ring" and not objective.supports_ring:
         given = "".join(f" with {name}={value}" for name, value in options.items())
         raise UserError(
             f"exchange ring cannot serve objective {settings.objective}{given}: it needs the embeddings of all "

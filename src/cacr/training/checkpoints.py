@@ -14,7 +14,9 @@ from typing import IO, Any
 import torch
 
 from cacr.errors import UserError
+from cacr.reading.files import require_file
 from cacr.reading.tensors import read_torch
+from cacr.runs.checkpoint import checked_state
 
 State = dict[str, Any]
 KEEP = 2
@@ -81,13 +83,11 @@ def load_checkpoint(path: Path) -> State:
     Raises:
         UserError: when the file is damaged.
     """
+    require_file(path)
     match = _NAME.fullmatch(path.name)
     if match is None or _crc32(path) != int(match[2], 16):
         raise UserError(f"{path} is damaged (its checksum does not match)")
-    state = read_torch(path)
-    if not isinstance(state, dict):
-        raise UserError(f"{path} is damaged (it holds no state of a training)")
-    return state
+    return checked_state(read_torch(path), path)
 
 
 def load_latest(folder: Path, warn: Callable[[str], None]) -> State | None:

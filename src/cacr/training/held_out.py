@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -12,10 +11,10 @@ from cacr.data.source import Indices
 from cacr.errors import UserError
 from cacr.files import write_atomically
 from cacr.randomness import numpy_generator
+from cacr.runs.division import Origin
 from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
 from cacr.shell import shell_words
-
-Origin = Literal["test", "split", "training"]
 
 MOST, LEAST = 2048, 256
 """Images that are measured: a thirty-second of the training images, but between these where there are so many."""
@@ -101,16 +100,11 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
 
 def _stored(source: Source, settings: PretrainSettings, run: RunFolder) -> HeldOut:
     """The division in the run folder; a run from before there were any trains on everything."""
-    if not run.held_out.exists():
+    division = Run.open(run.path).division
+    if division is None:
         return _measured_on_training(source, settings)
-    try:
-        content = json.loads(run.held_out.read_text(encoding="utf-8"))
-        origin: Origin = content["from"]
-        chosen, taken = (np.asarray(content[name], dtype=np.int64) for name in ("images", "not_trained_on"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{run.held_out} is damaged ({error}): start the run again with another --out"
-        ) from None
+    origin = division.origin
+    chosen, taken = (np.asarray(x, dtype=np.int64) for x in (division.images, division.not_trained_on))
     pool = _test_part(settings) if origin == "test" else source
     if pool is None:
         return _measured_on_training(source, settings)

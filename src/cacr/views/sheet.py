@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from cacr.views.pixels import as_bytes, unnormalised
 from cacr.views.views import Views
 
 _BACKGROUND = (255, 255, 255)
@@ -31,7 +32,7 @@ def contact_sheet(
     """
     generator = torch.Generator().manual_seed(seed)
     cut = [views.crop(image, generator) for image in images]
-    made = views.colour([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
+    made = views([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
     columns = [view for run in made for view in _to_pixels(run, views)]
     largest = max(column.shape[1] for column in columns)
     scale = (cell or max(96, largest)) / largest
@@ -49,9 +50,7 @@ def contact_sheet(
 
 def _to_pixels(run: Tensor, views: Views) -> Tensor:
     """uint8 (views, images, size, size, 3) of normalised (views, images, 3, size, size)."""
-    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (views.mean, views.std))
-    pixels = (run.cpu().float() * std + mean).mul(255).round().clamp(0, 255)
-    return pixels.to(torch.uint8).permute(0, 1, 3, 4, 2)
+    return as_bytes(unnormalised(run, views.mean, views.std)).permute(0, 1, 3, 4, 2)
 
 
 def fitted(image: Image.Image, side: int) -> Image.Image:

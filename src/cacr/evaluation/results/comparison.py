@@ -7,17 +7,15 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from cacr.config import FORMAT, RESUMABLE, PretrainSettings
-from cacr.encoders.files import read_info, weights_file
+from cacr.config import FORMAT
 from cacr.errors import UserError
 from cacr.evaluation.results.measurements import measurements
 from cacr.evaluation.results.significance import LEVEL, Difference, compare_scores, holm
 from cacr.files import write_atomically
-from cacr.runs.budget import Budget, budget_of
-from cacr.runs.folder import RunFolder
-from cacr.runs.result import Result, read_results, versions
+from cacr.runs.budget import Budget
+from cacr.runs.result import versions
+from cacr.runs.run import Run
 
-_NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed"}
 _SHOWN = 3  # measurements that one note names
 _EQUAL_VIEWS = 0.01  # a last batch that is not full is no other budget
 _FIRST_NAMES = (
@@ -89,15 +87,6 @@ class Comparison:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Run:
-    path: Path
-    settings: PretrainSettings
-    training: dict[str, Any]
-    budget: Budget
-    results: list[Result]
-
-
 def compare_runs(paths: Sequence[Path]) -> Comparison:
     """Compare what was measured on runs.
 
@@ -107,7 +96,7 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     Raises:
         UserError: naming every folder that is no finished evaluation, and runs that are the same one twice.
     """
-    runs = _read_runs(paths)
+    runs = _open_runs(paths)
     groups = _group(runs)
     if not any(run.results for run in runs):
         raise UserError("none of these runs has been evaluated: run `cacr evaluate RUN --data DATA` on each")
@@ -135,16 +124,14 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     return Comparison(tuple(groups), tuple(_judged(lines)), tuple(notes))
 
 
-def _read_runs(paths: Sequence[Path]) -> list[_Run]:
+def _open_runs(paths: Sequence[Path]) -> list[Run]:
+    """The runs, with all that a comparison asks of them read, so that everything wrong is told at once."""
     problems, runs = [], []
     for path in paths:
         try:
-            folder = RunFolder(path)
-            settings = folder.read_settings()
-            described = weights_file(path).with_suffix(".json")
-            training = read_info(described).training
-            budget = budget_of(training, settings.accumulate, described)
-            runs.append(_Run(path, settings, training, budget, read_results(folder.evaluation)))
+            run = Run.open(path)
+            _ = run.settings, run.budget, run.training, run.results
+            runs.append(run)
         except UserError as error:
             problems.append(str(error))
     if len({path.resolve() for path in paths}) < len(paths):
@@ -154,14 +141,14 @@ def _read_runs(paths: Sequence[Path]) -> list[_Run]:
     return runs
 
 
-def _group(runs: Sequence[_Run]) -> list[Group]:
-    by_settings: dict[str, list[_Run]] = {}
+def _group(runs: Sequence[Run]) -> list[Group]:
+    by_settings: dict[str, list[Run]] = {}
     for run in runs:
-        key = json.dumps(_learned(run.settings), sort_keys=True)
+        key = json.dumps(run.learned, sort_keys=True)
         by_settings.setdefault(key, []).append(run)
     groups: list[Group] = []
     for members, name, differs in zip(
-        by_settings.values(), *_names([m[0].settings for m in by_settings.values()]), strict=True
+        by_settings.values(), *_names([m[0].learned for m in by_settings.values()]), strict=True
     ):
         same: dict[int, Path] = {}
         for run in members:
@@ -177,19 +164,12 @@ def _group(runs: Sequence[_Run]) -> list[Group]:
     return groups
 
 
-def _learned(settings: PretrainSettings) -> dict[str, Any]:
-    """Settings that decide what is learned, options of the objective and the views among them."""
-    values = settings.model_dump(mode="json")
-    return {name: value for name, value in values.items() if name not in _NOT_LEARNED}
-
-
-def _names(settings: Sequence[PretrainSettings]) -> tuple[list[str], list[dict[str, Any]]]:
+def _names(learned: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
     """Of each group the shortest name that sets it apart, and all in which it differs."""
-    learned = [_learned(each) for each in settings]
     order = [*_FIRST_NAMES, *(name for name in learned[0] if name not in _FIRST_NAMES)]
     differing = [name for name in order if any(each[name] != learned[0][name] for each in learned)]
     if not differing:
-        return [settings[0].objective], [{}]
+        return [learned[0]["objective"]], [{}]
     for count in range(1, len(differing) + 1):
         names = [", ".join(_text(name, each[name]) for name in differing[:count]) for each in learned]
         if len(set(names)) == len(names):
@@ -225,7 +205,7 @@ def _judged(lines: Sequence[Line]) -> list[Line]:
     return judged
 
 
-def _notes(groups: Sequence[Group], runs: Mapping[Path, _Run]) -> list[str]:
+def _notes(groups: Sequence[Group], runs: Mapping[Path, Run]) -> list[str]:
     notes = []
     seen = {group.name: {budget.views_seen for budget in group.budgets.values()} for group in groups}
     all_seen = set().union(*seen.values())
@@ -235,13 +215,13 @@ def _notes(groups: Sequence[Group], runs: Mapping[Path, _Run]) -> list[str]:
             f"the runs have not seen the same number of views ({shown}): a difference may come from that"
         )
     for run in runs.values():
-        if run.training.get("finished") is False:
+        if run.training.finished is False:
             notes.append(f"{run.path} has not come to its end")
-        steps = {result.training.get("steps") for result in run.results if result.subject == "encoder"}
-        if old := steps - {run.training.get("steps")}:
+        steps = {str(result.training.get("steps")) for result in run.results if result.subject == "encoder"}
+        if old := steps - {str(run.training.steps)}:
             notes.append(
-                f"{run.path}: measured at step {', '.join(map(str, sorted(old, key=str)))}, but its encoder is now "
-                f"that of step {run.training.get('steps')}; evaluate it again"
+                f"{run.path}: measured at step {', '.join(sorted(old))}, but its encoder is now "
+                f"that of step {run.training.steps}; evaluate it again"
             )
     if len(groups) > 1 and min(len(group.runs) for group in groups) < 3:
         notes.append("fewer than three seeds in a group say little: three to five are usual")

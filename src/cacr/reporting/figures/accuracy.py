@@ -1,5 +1,6 @@
 """Accuracy against epochs, and of several runs against a setting in which they differ."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
@@ -7,20 +8,47 @@ from statistics import fmean, pstdev
 from matplotlib.figure import Figure
 
 from cacr.errors import UserError
-from cacr.reporting.figures.runs import Run
 from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes, text
+from cacr.runs.run import Run
 
 ONLINE = "kNN among the held-out images, while training"
 PROTOCOLS = ("linear", "linear-paper", "knn")
 """Results that are drawn against a setting: the first of these that every run has, else the online kNN."""
 
-VARIED: dict[str, tuple[str, Callable[[Run], float]]] = {
-    "k": ("K, positives of a query", lambda run: float(run.settings.views) - 1),
-    "batch_size": ("batch size", lambda run: float(run.settings.batch_size)),
-    "t_pos": ("t⁺", lambda run: run.t_pos),
-    "t_neg": ("t⁻", lambda run: run.t_neg),
+
+@dataclass(frozen=True)
+class Varied:
+    """A setting that accuracy is drawn against.
+
+    Attributes:
+        axis: what it is called.
+        value: a run's value.
+        settings: where it is among what decides what is learned, with what follows from it.
+        options: where it is among the objective's options.
+    """
+
+    axis: str
+    value: Callable[[Run], float]
+    settings: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+VARIED = {
+    "k": Varied("K, positives of a query", lambda run: _whole(run, "views") - 1, ("views",)),
+    "batch_size": Varied(
+        "batch size", lambda run: _whole(run, "batch_size"), ("batch_size", "lr", "warmup_epochs")
+    ),
+    "t_pos": Varied("t⁺", lambda run: run.t_pos, options=("t_pos",)),
+    "t_neg": Varied("t⁻", lambda run: run.t_neg, options=("t_neg", "temperature")),
 }
-"""Settings that accuracy is drawn against: the axis, and a run's value."""
+"""What accuracy can be drawn against, by name."""
+
+
+def _whole(run: Run, setting: str) -> float:
+    value = getattr(run.settings, setting)
+    if not isinstance(value, int):
+        raise UserError(f"{run.folder.config} does not say what {setting} was")
+    return float(value)
 
 
 def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
@@ -65,7 +93,7 @@ def accuracy_against(runs: Sequence[Run], name: str) -> Figure:
     Raises:
         UserError: no two runs differ in this setting alone, or they have no result in common.
     """
-    axis, _ = VARIED[name]
+    axis = VARIED[name].axis
     measure, score = _common_measure(runs)
     lines = lines_against(runs, name, score)
     if not lines:
@@ -87,8 +115,8 @@ def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float])
     """Lines of at least two values; runs that differ in the seed alone are averaged."""
     groups: dict[tuple[tuple[str, object], ...], dict[float, list[float]]] = {}
     for run in runs:
-        values = groups.setdefault(_others(run, name), {})
-        values.setdefault(VARIED[name][1](run), []).append(score(run))
+        values = groups.setdefault(_others(run, VARIED[name]), {})
+        values.setdefault(VARIED[name].value(run), []).append(score(run))
     groups = {key: values for key, values in groups.items() if len(values) > 1}
     common = set.intersection(*(set(key) for key in groups)) if len(groups) > 1 else set()
     lines = []
@@ -100,16 +128,15 @@ def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float])
     return lines
 
 
-def _others(run: Run, name: str) -> tuple[tuple[str, object], ...]:
-    """What must be alike in runs of one line; the learning rate follows from the batch size and is left out."""
-    settings = run.settings
-    facts: dict[str, object] = {
-        part: getattr(settings, part)
-        for part in ("data", "imbalance", "framework", "objective", "encoder", "width", "epochs", "max_steps")
-    }
-    facts |= {part: value(run) for part, (_, value) in VARIED.items() if part != name}
-    rest = {n: v for n, v in settings.objective_options.items() if n not in ("t_pos", "t_neg")}
-    return (*facts.items(), ("options", str(sorted(rest.items()))))
+def _others(run: Run, varied: Varied) -> tuple[tuple[str, object], ...]:
+    """What must be alike in runs of one line: all that decides what is learned, but for what is varied."""
+    facts = {part: value for part, value in run.learned.items() if part not in varied.settings}
+    options = run.learned["objective_options"].items()
+    facts["objective_options"] = {part: value for part, value in options if part not in varied.options}
+    return tuple(
+        (part, json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value)
+        for part, value in facts.items()
+    )
 
 
 def _common_measure(runs: Sequence[Run]) -> tuple[str, Callable[[Run], float]]:

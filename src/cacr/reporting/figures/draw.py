@@ -11,9 +11,9 @@ from cacr.registry import nearest
 from cacr.reporting.figures.accuracy import VARIED, accuracy_against, accuracy_against_epoch
 from cacr.reporting.figures.entropy import entropy_figure
 from cacr.reporting.figures.neighbourhood import neighbourhood_figure
-from cacr.reporting.figures.runs import Run, read_runs
 from cacr.reporting.figures.style import save
 from cacr.reporting.figures.weights import weights_figure
+from cacr.runs.run import Run, open_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,10 @@ FIGURES: dict[str, str] = {
     "weights": "a query with its positives and negatives as images, their weights as bars; one for each run",
     "tsne": "the neighbourhood of a query at several epochs; one for each run",
     "accuracy-epoch": "accuracy against epochs, all runs in one plot",
-    **{f"accuracy-{name}": f"accuracy of several runs against {axis}" for name, (axis, _) in VARIED.items()},
+    **{
+        f"accuracy-{name}": f"accuracy of several runs against {varied.axis}"
+        for name, varied in VARIED.items()
+    },
 }
 """What can be asked for by name, and what it shows."""
 
@@ -68,7 +71,7 @@ def draw_figures(
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise UserError(f"there is no figure {unknown[0]!r}; {nearest(unknown[0], list(FIGURES))}")
-    runs = read_runs(paths)
+    runs = open_runs(paths)
     folder = out or (paths[0] / "figures" if len(paths) == 1 else Path("figures"))
     jobs = list(_jobs(runs, query, tuple(only) or tuple(FIGURES)))
     drawn = []

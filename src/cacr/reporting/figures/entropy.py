@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from cacr.errors import UserError
-from cacr.reporting.figures.runs import Run
 from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes
+from cacr.runs.run import Run
 
 
 def entropy_figure(runs: Sequence[Run]) -> Figure:

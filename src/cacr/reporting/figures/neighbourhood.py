@@ -9,10 +9,9 @@ from matplotlib.patches import Circle
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cacr.diagnostics.snapshots import read_snapshots
 from cacr.errors import UserError
-from cacr.reporting.figures.runs import Run
 from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, plain_axes, text
+from cacr.runs.run import Run
 
 REACH = 10.0
 """Half the side of the plane that is drawn, as in the paper."""
@@ -60,10 +59,10 @@ def neighbourhood_figure(run: Run, query: int = 0) -> Figure:
     Raises:
         UserError: no embeddings are kept, or the query is not among them.
     """
-    snapshots = read_snapshots(run.folder)
+    snapshots = run.snapshots
     if not snapshots:
         raise UserError(
-            f"{run.folder.path} has kept no embeddings: diagnostics were off, or nothing was measured yet"
+            f"{run.path} has kept no embeddings: diagnostics were off, or nothing was measured yet"
         )
     if not 0 <= query < snapshots[0].z.shape[1]:
         raise UserError(f"query {query} is not one of the {snapshots[0].z.shape[1]} images that are kept")

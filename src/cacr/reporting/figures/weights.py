@@ -1,56 +1,19 @@
 """How hard a query is pulled and pushed: its positives and negatives as images, their weights as bars."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
 
-from cacr.diagnostics.snapshots import read_pictures, read_snapshots
 from cacr.errors import UserError
-from cacr.losses.measures import negative_weights, positive_weights
-from cacr.reporting.figures.runs import Run
 from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, text
+from cacr.reporting.weighing import weigh
+from cacr.runs.run import Run
 
 SHOWN = 6
 """Negatives of the highest and of the lowest weights that are drawn."""
 
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """A query with what pulls and pushes it.
-
-    Attributes:
-        query: number of its image in the batch.
-        positives: (K,) pi+ of its other views.
-        highest: numbers of the images with the highest pi-, the highest first.
-        lowest: numbers of those with the lowest, the lowest last.
-        negatives: (images,) pi- of all images, 0 for its own.
-    """
-
-    query: int
-    positives: Tensor
-    highest: list[int]
-    lowest: list[int]
-    negatives: Tensor
-
-
-def weigh(z: Tensor, query: int, *, t_pos: float, t_neg: float) -> Weighted:
-    """The weights of one query: the first view of an image, among the first views of the others.
-
-    Args:
-        z: (views, images, dim) of one batch.
-        query: number of its image.
-        t_pos: t+ of pi+.
-        t_neg: t- of pi-.
-    """
-    pi_pos, pi_neg = positive_weights(z, t_pos)[0, query], negative_weights(z, t_neg)[0, query]
-    order = [index for index in pi_neg.argsort(descending=True).tolist() if index != query]
-    shown = min(SHOWN, len(order) // 2)
-    return Weighted(query, pi_pos, order[:shown], order[len(order) - shown :], pi_neg)
 
 
 def weights_figure(run: Run, query: int = 0) -> Figure:
@@ -63,13 +26,23 @@ def weights_figure(run: Run, query: int = 0) -> Figure:
     Raises:
         UserError: nothing is kept, or the query is not among it.
     """
-    snapshots, pictures = read_snapshots(run.folder), read_pictures(run.folder)
+    snapshots, pictures = run.snapshots, run.pictures
+    if pictures is None:
+        raise UserError(
+            f"{run.path} has no pictures of its held-out images: diagnostics were off, or it was trained by an "
+            "earlier version"
+        )
     if not snapshots:
-        raise UserError(f"{run.folder.path} has kept no embeddings yet")
+        raise UserError(f"{run.path} has kept no embeddings yet")
+    last = snapshots[-1]
+    if (pictures.queries.shape[0], pictures.first.shape[0]) != last.z.shape[:2]:
+        raise UserError(
+            f"the pictures and the embeddings in {run.folder.diagnostics} are not of the same batch: remove them"
+        )
     if not 0 <= query < pictures.queries.shape[1]:
         raise UserError(f"query {query} is not one of the {pictures.queries.shape[1]} that are kept")
-    last = snapshots[-1]
-    found = weigh(last.z, query, t_pos=run.t_pos, t_neg=run.t_neg)
+    found = weigh(last.z, t_pos=run.t_pos, t_neg=run.t_neg).of(query)
+    highest, lowest = found.extremes(min(SHOWN, (last.z.shape[1] - 1) // 2))
     figure = Figure(figsize=(8, 5.6), layout="constrained")
     figure.suptitle(text(f"{run.name}, epoch {last.epoch:g}"), fontsize=10)
     top, middle, bottom = np.asarray(figure.subfigures(3, 1)).tolist()
@@ -87,8 +60,8 @@ def weights_figure(run: Run, query: int = 0) -> Figure:
     )
     even = 1 / (len(found.negatives) - 1)
     for part, title, chosen in (
-        (middle, "negatives with the highest weights", found.highest),
-        (bottom, "negatives with the lowest weights", found.lowest),
+        (middle, "negatives with the highest weights", highest),
+        (bottom, "negatives with the lowest weights", lowest),
     ):
         _row(
             part,

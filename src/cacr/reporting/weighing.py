@@ -1,0 +1,60 @@
+"""The paper's weights: how hard a query is pulled by its positives and pushed by its negatives."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from cacr.losses.measures import negative_weights, positive_weights
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A query with what pulls and pushes it.
+
+    Attributes:
+        query: number of its image in the batch.
+        positives: (K,) pi+ of its other views.
+        negatives: (images,) pi- of all images, 0 for its own.
+    """
+
+    query: int
+    positives: Tensor
+    negatives: Tensor
+
+    def strongest(self, count: int) -> list[int]:
+        """Numbers of the other views with the highest pi+ among the positives, the highest first."""
+        order: list[int] = self.positives.argsort(descending=True).tolist()
+        return order[:count]
+
+    def extremes(self, count: int) -> tuple[list[int], list[int]]:
+        """Numbers of the images with the highest pi-, and of others with the lowest, the lowest last."""
+        order = [image for image in self.negatives.argsort(descending=True).tolist() if image != self.query]
+        return order[:count], order[count:][-count:] if count else []
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a whole batch; queries are the first views, negatives those of the other images.
+
+    Attributes:
+        pi_pos: (images, K) of the other views of each query.
+        pi_neg: (images, images) of all images for each query.
+    """
+
+    pi_pos: Tensor
+    pi_neg: Tensor
+
+    def of(self, query: int) -> Weighted:
+        """Those of one query."""
+        return Weighted(query, self.pi_pos[query], self.pi_neg[query])
+
+
+def weigh(z: Tensor, *, t_pos: float, t_neg: float) -> Weights:
+    """The weights in a batch.
+
+    Args:
+        z: (views, images, dim) of one batch.
+        t_pos: t+ of pi+.
+        t_neg: t- of pi-.
+    """
+    return Weights(positive_weights(z, t_pos)[0], negative_weights(z, t_neg)[0])

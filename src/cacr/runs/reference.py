@@ -1,0 +1,41 @@
+"""``reference.json``: curves of another run, drawn behind those of this one."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
+
+from cacr.files import printable
+from cacr.reading.documents import parse_json, read_json_if_any
+
+
+class Reference(BaseModel):
+    """Curves with a name.
+
+    Attributes:
+        name: whose curves they are.
+        figures: of each figure its (epoch, value) points.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Annotated[str, AfterValidator(printable)]
+    figures: dict[str, list[tuple[float, float]]]
+
+
+_REFERENCE = TypeAdapter(Reference)
+_HINT = 'it must hold {"name": "...", "figures": {"knn": [[epoch, value], ...]}}, or be removed'
+
+
+def parse_reference(text: str, what: str) -> Reference:
+    """Curves from text; ``what`` begins the message about a wrong one."""
+    return parse_json(text, _REFERENCE, what)
+
+
+def read_reference(path: Path) -> Reference | None:
+    """The curves in a file; None where there is none.
+
+    Raises:
+        UserError: the file is no such thing.
+    """
+    return read_json_if_any(path, _REFERENCE, _HINT)

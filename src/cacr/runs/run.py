@@ -1,0 +1,189 @@
+"""Everything that is known of a run folder: read when it is asked for, checked, and read once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cacr.config import ResolvedSettings
+from cacr.encoders import EncoderInfo
+from cacr.encoders.files import WEIGHTS, read_info, weights_file
+from cacr.files import printable
+from cacr.reading.files import kind_of
+from cacr.runs.budget import Budget, budget_of
+from cacr.runs.config_file import StoredConfig, read_config
+from cacr.runs.division import Division, read_division, read_kept
+from cacr.runs.folder import RunFolder
+from cacr.runs.reference import Reference, read_reference
+from cacr.runs.result import Result, fingerprint, read_results
+from cacr.runs.rows import Row, read_rows
+from cacr.runs.snapshots import Pictures, Snapshot, read_pictures, read_snapshots
+from cacr.runs.summary import MEASURED, Summary, summary_of
+from cacr.runs.verdict import StoredVerdict, read_verdict
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, asked by name. It is the only reader of its files.
+
+    Every file is read when it is first asked for, and not again: open the run anew to see what has changed. A file
+    that is damaged, or that another version wrote, is a :class:`UserError` with its name and what to do.
+
+    Attributes:
+        folder: where everything lies.
+        name: what it is called beside other runs; text that is safe to print.
+    """
+
+    folder: RunFolder
+    name: str = ""
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """The run in a folder.
+
+        Raises:
+            UserError: it is no run folder.
+        """
+        folder = RunFolder(path)
+        folder.require_run()
+        return cls(folder, printable(path.resolve().name))
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @cached_property
+    def _config(self) -> StoredConfig:
+        return read_config(self.folder.config)
+
+    @property
+    def settings(self) -> ResolvedSettings:
+        """As they were resolved when the run began."""
+        return self._config.settings
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the software that trained."""
+        return self._config.versions
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """All settings that decide what is learned: runs in which it is equal are the same but for the seed."""
+        return self._config.learned
+
+    @property
+    def t_pos(self) -> float:
+        """t+ of the weights pi+."""
+        return self._config.t_pos
+
+    @property
+    def t_neg(self) -> float:
+        """t- of the weights pi-."""
+        return self._config.t_neg
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether an encoder has been described yet."""
+        return kind_of(self._described) is not None
+
+    @property
+    def _described(self) -> Path:
+        return (self.path / WEIGHTS).with_suffix(".json")
+
+    @cached_property
+    def _description(self) -> EncoderInfo:
+        return read_info(self._described)
+
+    @property
+    def info(self) -> EncoderInfo:
+        """What the encoder is; a run whose weights are not there has none."""
+        weights_file(self.path)
+        return self._description
+
+    @cached_property
+    def training(self) -> Summary:
+        """What the encoder's description says about its training."""
+        return summary_of(self._description.training, self._described)
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """What was last measured of the encoder, :data:`MEASURED`; empty if not all of it was."""
+        found = self.training.diagnostics
+        return found if all(name in found for name in MEASURED) else {}
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What the run has seen.
+
+        Raises:
+            UserError: the encoder's description does not say.
+        """
+        return budget_of(self.info.training, self.settings.accumulate, self._described)
+
+    @property
+    def digest(self) -> str:
+        """Of the encoder's weights, as it stands in results; empty where there are none."""
+        file = self.path / WEIGHTS
+        return fingerprint(file) if kind_of(file) == "file" else ""
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The figures that were logged, the first ones first."""
+        return read_rows(self.folder.metrics)
+
+    def points(self, figure: str) -> list[tuple[float, float]]:
+        """(epoch, value) of a figure, wherever it was logged."""
+        return [(row["epoch"], row[figure]) for row in self.rows if figure in row and "epoch" in row]
+
+    @cached_property
+    def results(self) -> list[Result]:
+        """What was measured by ``cacr evaluate``."""
+        return read_results(self.folder.evaluation)
+
+    @cached_property
+    def verdict(self) -> StoredVerdict | None:
+        """What the diagnostics think of it, with the history; None where nothing was judged."""
+        return read_verdict(self.folder.verdict)
+
+    @cached_property
+    def division(self) -> Division | None:
+        """Which images are measured, and which are not trained on; None where it is not stored."""
+        return read_division(self.folder.held_out)
+
+    @cached_property
+    def kept(self) -> list[int] | None:
+        """Numbers of the images that an imbalance rule kept; None where there was no rule."""
+        return read_kept(self.folder.indices)
+
+    @cached_property
+    def snapshots(self) -> list[Snapshot]:
+        """Embeddings of one batch at a few epochs, the first one first."""
+        return read_snapshots(self.folder.diagnostics)
+
+    @cached_property
+    def pictures(self) -> Pictures | None:
+        """Small pictures of that batch; None where there are none."""
+        return read_pictures(self.folder.diagnostics)
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """Curves to draw behind those of the run; None where nobody put any there."""
+        return read_reference(self.folder.reference)
+
+
+def open_runs(paths: Sequence[Path]) -> list[Run]:
+    """Runs with names of their own: where two folders have the same name, it has that of their parents before it.
+
+    Raises:
+        UserError: one of them is no run folder.
+    """
+    runs = [Run.open(path) for path in paths]
+    names = [run.name for run in runs]
+    return [
+        run
+        if names.count(run.name) == 1
+        else Run(run.folder, printable(f"{run.path.resolve().parent.name}-{run.name}"))
+        for run in runs
+    ]

@@ -1,0 +1,45 @@
+"""t+ and t-: how strongly an objective weighs the positives and the negatives of a query.
+
+CACR weighs by exp(t+ d) and exp(-t- d) with d = ||x - y||^2 = 2 - 2 cos. An objective with a temperature tau on
+cosines weighs its negatives by exp(cos / tau), which is the same with t- = 1 / (2 tau).
+"""
+
+import math
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+from cacr.errors import UserError
+from cacr.losses import OBJECTIVES
+
+T_POS, T_NEG = 1.0, 2.0
+"""The paper's, for objectives that have none of their own."""
+
+
+def t_pos(objective: str, options: Mapping[str, Any]) -> float:
+    """t+ of an objective with these options, or the paper's where it has none."""
+    found = _option(objective, options, "t_pos")
+    return T_POS if found is None else found
+
+
+def t_neg(objective: str, options: Mapping[str, Any]) -> float:
+    """t- of an objective with these options, 1 / (2 tau) where it has a temperature, or the paper's."""
+    found, temperature = (_option(objective, options, name) for name in ("t_neg", "temperature"))
+    if found is None and temperature:
+        return 1 / (2 * temperature)
+    return T_NEG if found is None else found
+
+
+def _option(objective: str, options: Mapping[str, Any], name: str) -> float | None:
+    """An option as it is set or as the objective has it; None where the objective has no such option.
+
+    Raises:
+        UserError: there is no such objective, or the option is no number.
+    """
+    known = signature(OBJECTIVES[objective]).parameters
+    if name not in known:
+        return None
+    value = options.get(name, known[name].default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise UserError(f"{name} of objective {objective} cannot be {str(value)[:100]}")
+    return float(value)
