@@ -12,10 +12,13 @@ from typer.testing import CliRunner
 import cacr
 from cacr.cli import app
 from cacr.data import SOURCES, open_source
+from cacr.encoders import build_encoder, save_encoder
+from cacr.evaluation import PROTOCOLS, evaluate_run
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.registry import Registry
 from tests.conftest import TINY, save_images
+from tests.evaluation.conftest import write_images
 from tests.frameworks.making import make_framework, make_views
 from tests.losses.making import embeddings, value_and_gradient
 
@@ -49,6 +52,12 @@ def objective(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def framework(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of the framework of the example."""
     yield _define("A new framework", FRAMEWORKS, monkeypatch)
+
+
+@pytest.fixture
+def protocol(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of the protocol of the example."""
+    yield _define("A new protocol", PROTOCOLS, monkeypatch)
 
 
 @pytest.fixture
@@ -116,6 +125,20 @@ def test_the_source_is_trained_on(source: str, tmp_path: Path) -> None:
     assert train.read(0).tobytes() != test.read(0).tobytes()
 
 
-def test_what_is_registered_is_listed(objective: str, framework: str, source: str) -> None:
+@pytest.mark.trains
+def test_the_protocol_measures_with_its_own_settings(protocol: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    encoder = build_encoder("small_alexnet", image_size=16, width=0.05)
+    (tmp_path / "run").mkdir()
+    save_encoder(tmp_path / "run", encoder, encoder.info)
+    for part, count in (("train", 6), ("test", 3)):
+        write_images(tmp_path / "data" / part, per_class=count, seed=count)
+    values = {"data": str(tmp_path / "data"), "protocols": (protocol, "knn"), "workers": 0}
+    found, _ = evaluate_run(tmp_path / "run", {**values, "centred": True})
+    assert found.protocol == protocol and found.score > 0.6  # tinted by class: hard to miss
+    assert found.settings == {"centred": True} and found.counts["test_images"] == 9
+
+
+def test_what_is_registered_is_listed(objective: str, framework: str, protocol: str, source: str) -> None:
     listed = CliRunner().invoke(app, ["list"], env={"COLUMNS": "200"})
-    assert all(name in listed.output for name in (objective, framework, source))
+    assert all(name in listed.output for name in (objective, framework, protocol, source))

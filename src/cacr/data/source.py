@@ -27,6 +27,10 @@ class Sample(NamedTuple):
     target: int | Captions | None
 
 
+class Assumption(str):
+    """A note on what was taken for labels, which goes without saying where labels were asked for."""
+
+
 class Source(ABC):
     """Images by number, with labels or captions where there are any.
 

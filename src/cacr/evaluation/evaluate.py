@@ -150,4 +150,6 @@ def _measure(
         also=score.also,
         locations=locations(settings),
         weights=contestant.weights,
+        held_out=data.held_out,
+        assumptions=list(data.assumptions),
     )

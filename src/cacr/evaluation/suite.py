@@ -72,7 +72,11 @@ def evaluate_suite(
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
     report = SuiteReport(
-        settings.data, [Path(data).name for data in sets], list(chosen), [name for name, _ in entrants]
+        settings.data,
+        [Path(data).name for data in sets],
+        list(chosen),
+        [name for name, _ in entrants],
+        rival=None if against is None else _rival_name(against),
     )
     for name, data in zip(report.sets, sets, strict=True):
         one = settings.model_copy(update={"data": data})
@@ -106,7 +110,7 @@ def _enter(
     if against is not None:
         try:
             (rival,) = contestants(against, settings.model_copy(update={"baselines": ()}))
-            entrants.append((_rival_name(against), rival))
+            entrants.append((f"against {_rival_name(against)}", rival))
         except UserError as error:
             problems.append(str(error))
     if problems:
@@ -116,7 +120,7 @@ def _enter(
 
 def _rival_name(run: str | Path) -> str:
     path = Path(run).absolute()
-    return f"against {path.name if path.is_dir() else path.stem}"
+    return path.name if path.is_dir() else path.stem
 
 
 def _measure_set(

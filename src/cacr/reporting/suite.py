@@ -29,7 +29,7 @@ def suite_table(report: SuiteReport) -> Group:
 
 def _lines(report: SuiteReport) -> list[str]:
     lines = [
-        f"{protocol}, {report.contestants[0]} against {other.removeprefix('against ')}: "
+        f"{protocol}, {report.contestants[0]} against {report.own_name(other)}: "
         f"{report.standing(protocol, other)}"
         for protocol in report.protocols
         for other in report.contestants[1:]

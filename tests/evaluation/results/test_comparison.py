@@ -178,7 +178,7 @@ def test_runs_may_be_evaluated_with_seeds_of_their_own(tmp_path: Path) -> None:
             seed = int(path.name[-1])
             result = json.loads(stored.read_text())
             split = f"a fifth of each class of d, held out with seed {seed}"
-            stored.write_text(json.dumps({**result, "seed": seed, "split": split}))
+            stored.write_text(json.dumps({**result, "seed": seed, "split": split, "held_out": True}))
     reference, line = compare_runs(paths).lines
     assert (reference.measure, reference.scores) == ("knn accuracy, d", {0: 0.6, 1: 0.61, 2: 0.62})
     assert line.scores == {0: 0.7, 1: 0.71, 2: 0.72} and line.verdict == "better"

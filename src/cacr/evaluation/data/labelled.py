@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cacr.config import EvaluateSettings
 from cacr.data import MissingPartError, Part, Problem, Source, open_source, prepare
+from cacr.data.source import Assumption
 from cacr.errors import UserError
 from cacr.evaluation.data.multilabel import merge_copies
 from cacr.evaluation.data.sets import known_set
@@ -30,6 +31,7 @@ class LabelledData:
         metric: What protocols report that have no measure of their own; a name in ``METRICS``.
         several: Labels (n, classes) of zeros and ones of training and test images, where an image may show
             several classes.
+        held_out: Whether the test images are a part of the data that the seed drew.
     """
 
     train: Source
@@ -39,6 +41,7 @@ class LabelledData:
     problems: tuple[Problem, ...] = ()
     metric: str = "accuracy"
     several: tuple[Targets, Targets] | None = None
+    held_out: bool = False
 
     @property
     def train_labels(self) -> NDArray[np.generic]:
@@ -53,6 +56,15 @@ class LabelledData:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about how the images were read, each note once."""
+        return tuple(note for note in self._all_notes if not isinstance(note, Assumption))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was taken for labels, each note once."""
+        return tuple(str(note) for note in self._all_notes if isinstance(note, Assumption))
+
+    @property
+    def _all_notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.train.notes + self.test.notes))
 
 
@@ -72,7 +84,7 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
     metric = metric_of(settings)
     several = metric in SEVERAL_CLASSES
     train = _open(settings, settings.data, "train", several)
-    test, split = train, ""
+    test, split, held_out = train, "", False
     try:
         if settings.test_data is not None:
             test = _open_test(settings, settings.test_data, several)
@@ -93,6 +105,7 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
         problems = train.problems
         train, test = (replace(train, source=train.source.subset(part)) for part in (first, second))
         split = f"a fifth of each class of {settings.data}, held out with seed {settings.seed}"
+        held_out = True
     train, test = _numbered_alike(train, test)
     classes = len(train.source.class_names or ())
     known = known_set(settings.data)
@@ -101,7 +114,7 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
     targets = None
     if train.targets is not None and test.targets is not None:
         targets = train.targets, test.targets
-    return LabelledData(train.source, test.source, split, classes, problems, metric, targets)
+    return LabelledData(train.source, test.source, split, classes, problems, metric, targets, held_out)
 
 
 def metric_of(settings: EvaluateSettings) -> str:

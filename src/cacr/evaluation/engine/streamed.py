@@ -46,7 +46,7 @@ def streamed_probe(
         first: Sets the layer's first weights.
         drift: Let batch norm in the encoder go on learning statistics, on a copy: what HCL's code did.
     """
-    info, device = task.encoder.info, task.machine.device
+    device = task.machine.device
     encoder = _drifting(task.encoder) if drift else task.encoder
     machine = Machine(min(batch_size, len(task.data.train)), task.machine.workers, device)
     crops = FeatureLoader(
@@ -60,11 +60,7 @@ def streamed_probe(
         training=drift,
     )
     labels = torch.from_numpy(task.data.train_labels)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(task.seed)
-        classifier = nn.Linear(info.feature_dim, task.data.classes)
-        first(classifier)
-    classifier.to(device)
+    classifier = _untrained(task, first)
     stepper = optimizer(classifier)
     highest = [group["lr"] for group in stepper.param_groups]
     curve = []
@@ -91,6 +87,15 @@ def _judge(classifier: nn.Linear, values: torch.Tensor, labels: torch.Tensor, me
     device = classifier.weight.device
     scores = torch.cat([classifier(block.to(device)) for block in torch.split(values, TEST_BLOCK)])
     return metric(scores, labels.to(device))
+
+
+def _untrained(task: Task, first: Callable[[nn.Linear], None]) -> nn.Linear:
+    """A linear layer with the first weights of the task's seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(task.seed)
+        classifier = nn.Linear(task.encoder.info.feature_dim, task.data.classes)
+        first(classifier)
+    return classifier.to(task.machine.device)
 
 
 def _drifting(encoder: Encoder) -> Encoder:

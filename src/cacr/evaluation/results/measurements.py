@@ -1,7 +1,6 @@
 """Which results of several runs are about the same thing, and what to call it."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +66,7 @@ def measurements(results: Results) -> list[Measurement]:
 def _key(found: _Found) -> str:
     """Equal for measurements that may be compared, whatever their seed."""
     result = found.result
-    split = re.sub(r" with seed \d+$", "", result.split)
+    split = None if result.held_out else result.split  # whose words name the seed
     how = [result.protocol, found.measure, result.data, result.test_data, split, result.labels_per_class]
     return json.dumps([*how, result.settings, result.counts.get("test_images")], sort_keys=True)
 

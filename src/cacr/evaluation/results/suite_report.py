@@ -47,6 +47,7 @@ class SuiteReport:
         contestants: Their names, the encoder first.
         results: By data set, protocol and contestant.
         failures: Data sets without results.
+        rival: The second encoder's own name, where there is one: the last contestant is ``against`` it.
     """
 
     name: str
@@ -55,6 +56,12 @@ class SuiteReport:
     contestants: list[str]
     results: dict[tuple[str, str, str], Result] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    rival: str | None = None
+
+    def own_name(self, contestant: str) -> str:
+        """The name that a contestant has by itself."""
+        last = contestant == self.contestants[-1]
+        return self.rival if last and self.rival is not None else contestant
 
     def complete(self, protocol: str) -> list[str]:
         """The data sets on which every contestant was measured."""
