@@ -92,6 +92,18 @@ def test_text_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "[bold]one[/bold]\ntwo\n"
 
 
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    """As ``cacr list | head -1`` does it; the rest of what is printed is more than a pipe holds."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "cacr", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stdout is not None and command.stderr is not None
+        command.stdout.readline()
+        command.stdout.close()
+        errors = command.stderr.read()
+    assert (command.returncode, errors) == (0, "")
+
+
 def test_an_error_is_told_by_the_first_process_that_meets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
