@@ -133,7 +133,7 @@ def test_the_protocol_measures_with_its_own_settings(protocol: str, tmp_path: Pa
     save_encoder(tmp_path / "run", encoder, encoder.info)
     for part, count in (("train", 6), ("test", 3)):
         write_images(tmp_path / "data" / part, per_class=count, seed=count)
-    values = {"data": str(tmp_path / "data"), "protocols": (protocol, "knn"), "workers": 0}
+    values = {"data": str(tmp_path / "data"), "protocol": (protocol, "knn"), "workers": 0}
     found, _ = evaluate_run(tmp_path / "run", {**values, "centred": True})
     assert found.protocol == protocol and found.score > 0.6  # tinted by class: hard to miss
     assert found.settings == {"centred": True} and found.counts["test_images"] == 9

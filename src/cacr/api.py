@@ -9,7 +9,7 @@ from cacr.diagnostics.observer import observe
 from cacr.distributed import is_first_process
 from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evaluate_run, write_comparison
 from cacr.evaluation import evaluate_suite as measure_suite
-from cacr.evaluation.settings import listed_names, quick_options
+from cacr.evaluation.settings import quick_options
 from cacr.exporting import Exported, export_run
 from cacr.features import Found, WrittenFeatures, embed_source, search_source
 from cacr.files import require_new_file
@@ -74,13 +74,9 @@ def evaluate(
         settings: every other setting by its name in :class:`cacr.config.EvaluateSettings`, and those of the
             protocols (``k``, ``labels_per_class``).
     """
-    return evaluate_with(run, _evaluate_values(data, protocol, quick, settings))
-
-
-def evaluate_with(run: AnyPath, values: Mapping[str, Any]) -> list[Result]:
-    """As :func:`evaluate`, with all settings in one mapping."""
+    values = _evaluate_values(data, protocol, quick, settings)
     with bar("evaluating") as progress:
-        results = evaluate_run(Path(run), _with_names(values), progress=progress)
+        results = evaluate_run(Path(run), values, progress=progress)
     _report(run)
     return results
 
@@ -92,6 +88,7 @@ def evaluate_suite(
     against: AnyPath | None = None,
     protocol: str | Sequence[str] = ("knn", "linear"),
     quick: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
     **settings: Any,
 ) -> SuiteReport:
     """Measure an encoder, and perhaps a second one, on many data sets.
@@ -104,22 +101,15 @@ def evaluate_suite(
         against: a second run, measured in the same way.
         protocol: what to measure, as names or as one string with commas.
         quick: search fewer settings, in protocols that search (``search="quick"``).
+        tell: gets a line for each data set.
         settings: as for :func:`evaluate`.
     """
-    return evaluate_suite_with(run, _evaluate_values(data, protocol, quick, settings), against=against)
-
-
-def evaluate_suite_with(
-    run: AnyPath,
-    values: Mapping[str, Any],
-    *,
-    against: AnyPath | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> SuiteReport:
-    """As :func:`evaluate_suite`, with all settings in one mapping; ``tell`` gets a line for each data set."""
-    rival = None if against is None else Path(against)
+    values, rival = (
+        _evaluate_values(data, protocol, quick, settings),
+        None if against is None else Path(against),
+    )
     with bar("evaluating") as progress:
-        report = measure_suite(Path(run), _with_names(values), against=rival, progress=progress, tell=tell)
+        report = measure_suite(Path(run), values, against=rival, progress=progress, tell=tell)
     for each in (run, against):
         if each is not None:
             _report(each)
@@ -129,15 +119,8 @@ def evaluate_suite_with(
 def _evaluate_values(
     data: AnyPath, protocol: str | Sequence[str], quick: bool, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    values = {"data": str(data), "protocols": protocol, **settings}
-    return {**quick_options(values["protocols"]), **values} if quick else values
-
-
-def _with_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: listed_names(value) if name in ("protocols", "baselines") else value
-        for name, value in values.items()
-    }
+    shortened = quick_options(protocol) if quick else {}
+    return {**shortened, "data": str(data), "protocol": protocol, **settings}
 
 
 def _report(run: AnyPath) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from cacr.errors import SettingsError, UserError
 from cacr.reading.documents import parse_yaml, read_yaml
@@ -43,6 +43,14 @@ OptimizerName = Literal["sgd", "lars", "adam", "adamw"]
 ScheduleName = Literal["cosine", "cosine_epochs", "cosine_after_warmup", "multistep", "constant"]
 Precision = Literal["float32", "bf16"]
 Accelerator = Literal["auto", "cpu", "cuda"]
+
+
+def listed_names(value: Any) -> Any:
+    """Names from one string with commas; a list of them as it is."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(listed_names)]
 
 
 class Settings(BaseModel):
@@ -241,7 +249,7 @@ class EvaluateSettings(Settings):
     )
     data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
     download: bool = Field(False, description="allow downloads of data sets")
-    protocols: tuple[str, ...] = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
+    protocol: Names = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
     options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
     metric: str = Field(
         "auto",
@@ -255,7 +263,7 @@ class EvaluateSettings(Settings):
         "auto", description="features that take more are kept in a file; auto: half of the free memory"
     )
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
-    baselines: tuple[str, ...] = Field(
+    baselines: Names = Field(
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")

@@ -325,7 +325,7 @@ NAMES = st.one_of(
 @example({"imbalance": 3, "encoder": {}})
 @example({"framework_options": 3, "view_options": [1], "objective_options": "x"})
 @example({"size": "inf", "brightness": float("nan"), "blur_kernel": 10**400})
-@example({"protocols": 3, "options": 4, "k": 10**30})
+@example({"protocol": 3, "options": 4, "k": 10**30})
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 def test_any_value_of_any_setting_is_taken_or_refused(given_values: dict[str, Any]) -> None:
     for check in (check_settings, Evaluation.parse):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, path, show
+from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, keywords, path, show
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
@@ -61,27 +61,26 @@ def evaluate(
 
     cacr evaluate runs/c10 --against runs/other --protocol fewshot --data suite:sets/
     """
-    from cacr.api import evaluate_suite_with, evaluate_with
+    from cacr.api import evaluate as measure
+    from cacr.api import evaluate_suite
     from cacr.distributed import is_first_process
     from cacr.evaluation import is_suite, results_table
     from cacr.evaluation.settings import quick_options
     from cacr.reporting.suite import suite_table
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
-    values = given(assignments, **flags, protocols=protocol)
-    shortened = quick_options(values["protocols"]) if quick else {}
-    values = shortened | values
+    values = keywords(given(assignments, **flags, protocol=protocol), "run", "quick", "against", "tell")
     if against is None and not is_suite(data):
-        results = evaluate_with(run, values)
+        results = measure(run=run, quick=quick, **values)
         failures = False
         table = results_table(results)
     else:
-        report = evaluate_suite_with(run, values, against=against, tell=show)
+        report = evaluate_suite(run=run, against=against, quick=quick, tell=show, **values)
         failures = bool(report.failures)
         table = suite_table(report)
     if is_first_process():
         show(table)
-        if quick and not shortened:
+        if quick and not quick_options(values["protocol"]):
             show("note: --quick changed nothing, because none of these protocols searches for settings")
     if failures:
         raise typer.Exit(FAILED_SETS)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from cacr.config import EvaluateSettings, make, make_what_fits
+from cacr.config import EvaluateSettings, listed_names, make, make_what_fits
 from cacr.errors import SettingsError, UserError
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, settings_of
 from cacr.evaluation.results.metrics import METRICS
@@ -39,7 +39,7 @@ class Evaluation:
         settings, problems = make_what_fits(EvaluateSettings, own)
         protocols: dict[str, ProtocolSettings] = {}
         try:
-            protocols = protocol_settings(settings.protocols, settings.options)
+            protocols = protocol_settings(settings.protocol, settings.options)
         except SettingsError as error:
             problems += error.problems
         if problems:
@@ -50,7 +50,7 @@ class Evaluation:
     @classmethod
     def of(cls, settings: EvaluateSettings) -> Self:
         """From settings whose options are still plain values; raises as :meth:`parse` does."""
-        protocols = protocol_settings(settings.protocols, settings.options)
+        protocols = protocol_settings(settings.protocol, settings.options)
         check_metric(settings.metric, protocols)
         return cls(settings, protocols)
 
@@ -103,12 +103,6 @@ def check_metric(metric: str, chosen: Mapping[str, ProtocolSettings]) -> None:
         raise UserError(
             f"metric={metric} would change nothing: {' and '.join(chosen)} have measures of their own; leave it out"
         )
-
-
-def listed_names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names from a list, or from one string with commas."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(str(part).strip() for part in parts)
 
 
 def quick_options(protocols: str | Sequence[str]) -> dict[str, str]:

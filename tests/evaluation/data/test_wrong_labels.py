@@ -131,7 +131,7 @@ def test_a_suite_goes_on_after_sets_with_wrong_labels(run: Path, tmp_path: Path)
         shutil.rmtree(sets / "one-class" / "train" / colour)
     (sets / "other-classes" / "test" / "red").rename(sets / "other-classes" / "test" / "pink")
     shutil.copy(sets / "stray" / "train" / "red" / "0.png", sets / "stray" / "train")
-    values = {"protocols": ("fewshot",), "search": "quick", "epochs": 1, "final_epochs": 1, "workers": 0}
+    values = {"protocol": ("fewshot",), "search": "quick", "epochs": 1, "final_epochs": 1, "workers": 0}
     report = evaluate_suite(run, {**values, "data": f"suite:{sets}"})
     assert [name for name, _, _ in report.results] == ["sound"]
     reasons = {failure.name: failure.reason for failure in report.failures}

@@ -187,11 +187,11 @@ def test_images_in_several_folders_show_several_classes(run: Path, tmp_path: Pat
     assert [targets.shape for targets in labels] == [(24, 3), (18, 3)]
     assert [targets.sum(axis=0).tolist() for targets in labels] == [[9, 8, 8], [7, 6, 6]]
     (result,) = evaluate_run(
-        run, {"data": str(data), "protocols": ["transfer"], "search": "quick", "workers": 0}
+        run, {"data": str(data), "protocol": ["transfer"], "search": "quick", "workers": 0}
     )
     assert result.metric == "map-11" and result.score > 0.8
     with pytest.raises(UserError, match="show several classes, which knn cannot judge"):
-        evaluate_run(run, {"data": str(data), "protocols": ["knn"], "workers": 0})
+        evaluate_run(run, {"data": str(data), "protocol": ["knn"], "workers": 0})
 
 
 def test_classes_with_too_few_images_are_named(run: Path, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_classes_with_too_few_images_are_named(run: Path, tmp_path: Path) -> Non
     for number in range(3):
         (data / "train" / "red" / f"{number}.png").unlink()
     with pytest.raises(UserError, match=r"1 of 3 classes have fewer .*= 5 .*: red \(3\); choose at most 3"):
-        evaluate_run(run, {"data": str(data), "protocols": ["fewshot"], "workers": 0})
+        evaluate_run(run, {"data": str(data), "protocol": ["fewshot"], "workers": 0})
 
 
 def test_the_table_names_twenty_sets_with_their_metrics() -> None:
@@ -237,7 +237,7 @@ def test_results_say_the_metric(run: Path, tmp_path: Path) -> None:
         write_images(tmp_path / "pets" / part, per_class=count, seed=count)
     (result,) = evaluate_run(
         run,
-        {"data": str(tmp_path / "pets"), "protocols": ["fewshot"], "search": "quick", "workers": 0},
+        {"data": str(tmp_path / "pets"), "protocol": ["fewshot"], "search": "quick", "workers": 0},
     )
     stored = json.loads(next((run / "evaluation").glob("fewshot-pets-5-per-class-*.json")).read_text())
     assert stored["metric"] == result.metric == "mean-per-class"

@@ -182,7 +182,7 @@ def test_features_that_do_not_fit_lie_in_a_file_and_give_the_same_scores(
         "search": "quick",
         "linear-moco.epochs": 2,
     }
-    values["protocols"] = ("knn", "linear", "fewshot", "transfer", "linear-moco", "retrieval")
+    values["protocol"] = ("knn", "linear", "fewshot", "transfer", "linear-moco", "retrieval")
     held = evaluate_run(run, values)
     assert made and not any(made)
     made.clear()
