@@ -144,8 +144,8 @@ def test_a_fault_in_a_started_process_is_one_of_ours(photos: Path, tmp_path: Pat
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "if any('spawn_main' in text for text in sys.orig_argv):\n"
-        "    import cacr.training\n"
-        "    sys.modules['cacr.training.pretrain']._prepare_data = lambda *_: {}['missing']\n"
+        "    from cacr.training import pretrain\n"
+        "    pretrain.prepare_data = lambda *_: {}['missing']\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]

@@ -25,8 +25,8 @@ from cacr.reporting.figures import Drawn, draw_figures
 from cacr.runs.run import Run
 from cacr.runs.verdict import in_words
 from cacr.terminal import CleanConsole, bar, working
-from cacr.training import Outcome
-from cacr.training import pretrain as train_encoder
+from cacr.training.pretrain import Outcome
+from cacr.training.pretrain import pretrain as train_encoder
 
 AnyPath = str | PathLike[str]
 

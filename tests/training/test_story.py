@@ -1,6 +1,5 @@
 """A run does each thing once."""
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,11 @@ import pytest
 import torch
 
 from cacr.config import PretrainSettings
-from cacr.training import data, pretrain
+from cacr.training import data
+from cacr.training import pretrain as story
+from cacr.training.pretrain import pretrain
 from cacr.training.resolve import resolve
 from tests.conftest import TINY
-
-STORY = sys.modules["cacr.training.pretrain"]  # the package has a function of the module's name
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -37,7 +36,7 @@ def test_data_is_opened_and_settings_are_resolved_once(
     for name in ("open_source", "prepare", "describe"):
         count(data, name)
     for name in ("resolve", "load_latest", "build_training"):
-        count(STORY, name)
+        count(story, name)
     pretrain(values, tmp_path / "run", resume=resume)
     assert calls == Counter(
         open_source=1, prepare=1, describe=1, resolve=1, build_training=1, load_latest=resume

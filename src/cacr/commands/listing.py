@@ -15,8 +15,8 @@ from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.registry import Registry
 from cacr.reporting.figures import FIGURES
-from cacr.training import RECIPES
 from cacr.training.check import objective_option_names
+from cacr.training.recipes import RECIPES
 from cacr.views import PRESETS
 
 

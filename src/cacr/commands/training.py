@@ -81,7 +81,7 @@ def pretrain(
     flags = {name: value for name, value in context.params.items() if name in PretrainSettings.model_fields}
     values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
     if dry_run:
-        from cacr.training import dry_run as describe_run
+        from cacr.training.dry_run import dry_run as describe_run
 
         show("\n".join(describe_run(values)))
         return
