@@ -15,6 +15,7 @@ from cacr.training.resolve import resolve
 from tests.conftest import TINY
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("resume", [False, True])
 def test_data_is_opened_and_settings_are_resolved_once(
     resume: bool, classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
