@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cacr.data import Batch, Loader, Source
+from cacr.data.errors import too_many_unreadable
 from cacr.data.order import share
 from cacr.frameworks import gather
 from cacr.randomness import generator
@@ -75,6 +76,8 @@ class HeldOutImages:
         # Files are decoded once, and what was cut out of them is kept; images in memory are there already.
         self._kept = list(self._loader.epoch(0)) if source.image_size is None else None
         self._loader.close()
+        if self._kept == []:
+            raise too_many_unreadable([*self._loader.unreadable.values()], len(self._loader.source), 0.0)
         labels = [batch.labels for batch in self._batches()]
         known = [each for each in labels if each is not None]
         self._labels = torch.cat(known) if len(known) == len(labels) else None

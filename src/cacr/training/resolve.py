@@ -166,6 +166,8 @@ def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
 
 def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
     found = []
+    if data.images < 2:
+        return [f"{data.name} has {data.images} images to train on: at least two are needed"]
     if batch > data.images:
         found.append(
             f"a batch of {batch} images needs at least so many, {data.name} has {data.images}: "
