@@ -139,7 +139,7 @@ def test_clicking_shows_the_right_neighbours_and_pushes(
         seen = [cosine[int(b.get_attribute("data-image") or -1)] for b in near.all()]
         assert seen == pytest.approx([cosine[j] for j in nearest], abs=1e-5)
         assert near.first.inner_text().split()[-1] == f"{cosine[nearest[0]]:.2f}"
-        kernel = {j: np.exp(-model.t_neg * np.sum((z[image] - z[j]) ** 2)) for j in others}
+        kernel = {j: np.exp(-model.run.t_neg * np.sum((z[image] - z[j]) ** 2)) for j in others}
         hardest = sorted(others, key=lambda j: -kernel[j])[:6]
         away = page.locator(".chosen .away button")
         seen = [kernel[int(b.get_attribute("data-image") or -1)] for b in away.all()]
