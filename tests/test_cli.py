@@ -12,7 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from cacr import bench, cli
+from cacr import cli
+from cacr.commands import bench
 from cacr.runs.folder import RunFolder
 from cacr.runs.verdict import Verdict, write_verdict
 from tests.conftest import TINY, Run, files_of, refused, save_images
