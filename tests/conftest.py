@@ -130,8 +130,11 @@ def classes(once: Once) -> Path:
 
 
 def resolved(**values: Any) -> ResolvedSettings:
-    """Settings of a run of 1,000 images of 32 pixels, with these among them; options of the objective as given."""
-    options = {"objective_options": values.pop("objective_options", {})}
+    """Settings of a run of 1,000 images of 32 pixels, with these among them; the objective just as given."""
+    options = {
+        "objective": values.pop("objective", "cacr"),
+        "objective_options": values.pop("objective_options", {}),
+    }
     asked = PretrainSettings(**{"data": "digits", **values})
     data = Described("images", 1000, 32, in_memory=True)
     return resolve(asked, data, world_size=1, device=torch.device("cpu")).model_copy(update=options)

@@ -18,6 +18,7 @@ SHORTER = [part for name, value in TINY.items() for part in ("--set", f"{name}={
 SHORTER += ["--set", "max_steps=2"]
 
 
+@pytest.mark.trains
 def test_every_snippet_runs(
     photos: Path, classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

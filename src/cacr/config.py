@@ -312,7 +312,8 @@ def problems(kind: type[Settings], error: ValidationError) -> list[str]:
         if item["type"] == "extra_forbidden":
             found[name] = f"there is no setting {name!r}; {nearest(name, list(kind.model_fields))}"
         elif item["type"] == "missing":
-            found[name] = f"{name} is missing: {kind.model_fields[name].description}"
+            about = kind.model_fields[name].description
+            found[name] = f"{name} is missing" + (f": {about}" if about else "")
         else:
             # A value that may also be 'auto' fails twice; the first, more telling reason stays.
             found.setdefault(name, f"{name} {reason(item)}")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 from scipy import stats
 
@@ -15,6 +14,8 @@ from cacr.errors import UserError
 from cacr.evaluation import Result, compare_runs, write_result
 from cacr.reporting import comparison_tables
 from cacr.runs.budget import Budget, budget_of
+from cacr.runs.folder import RunFolder
+from tests.conftest import resolved
 
 TRAINING = {"images": 50, "views": 2, "batch_size": 16, "steps": 8, "processes": 1, "finished": True}
 
@@ -30,8 +31,9 @@ def _run(
 ) -> Path:
     """A run folder with one result, as if it had been trained and evaluated."""
     folder.mkdir(parents=True)
-    content = {"data": "photos", "seed": seed, "workers": seed, **settings}
-    (folder / "config.yaml").write_text(yaml.safe_dump({"format": 1, "versions": {}, "settings": content}))
+    RunFolder(folder).write_settings(
+        resolved(**{"data": "photos", "seed": seed, "workers": seed, **settings}), {}
+    )
     info = {"encoder": "small_alexnet", "image_size": 32, "feature_dim": 8, "format": 1}
     info["training"] = {**TRAINING, **(training or {}), "seed": seed}
     (folder / "encoder.json").write_text(json.dumps(info))
