@@ -118,6 +118,7 @@ def test_an_error_is_told_by_the_first_process_that_meets_it(
     for said in tmp_path.iterdir():
         os.utime(said, (0, said.stat().st_mtime - 2 * SAID_SECONDS))
     assert first_to_say("wrong")  # an earlier run on the same port does not silence this one
+    assert len(list(tmp_path.iterdir())) == 1  # and what earlier runs said is swept up
 
 
 def test_torchrun_tells_an_error_once(photos: Path, tmp_path: Path) -> None:

@@ -40,10 +40,14 @@ def first_to_say(message: str) -> bool:
     digest = hashlib.blake2b(
         "\0".join([*group, message]).encode(errors="replace"), digest_size=12
     ).hexdigest()
-    said = Path(tempfile.gettempdir()) / f"cacr-said-{os.getuid() if hasattr(os, 'getuid') else 0}-{digest}"
-    with suppress(OSError):
-        if time.time() - said.stat().st_mtime > SAID_SECONDS:  # of an earlier run on the same port
-            said.unlink()
+    prefix = f"cacr-said-{os.getuid() if hasattr(os, 'getuid') else 0}-"
+    said = Path(tempfile.gettempdir()) / f"{prefix}{digest}"
+    for earlier in said.parent.glob(f"{prefix}*"):
+        with suppress(OSError):
+            if (
+                time.time() - earlier.stat().st_mtime > SAID_SECONDS
+            ):  # of earlier runs, perhaps on the same port
+                earlier.unlink()
     try:
         said.touch(exist_ok=False)
     except FileExistsError:

@@ -94,7 +94,7 @@ def launch(work: Callable[..., T], where: Where, *arguments: Any) -> T:
         if dist.is_initialized() and not joined:
             dist.destroy_process_group()
         return result
-    with tempfile.TemporaryDirectory() as folder, _noted_interrupts() as interrupts:
+    with tempfile.TemporaryDirectory() as folder, _noted_interrupts() as interrupts, _same_environment():
         message = Path(folder) / "error"
         try:
             result = fabric.launch(partial(_reporting, job=job, message=message))
@@ -111,6 +111,20 @@ def launch(work: Callable[..., T], where: Where, *arguments: Any) -> T:
                 "the run can be continued with --resume from its last checkpoint"
             ) from error
     return result
+
+
+@contextmanager
+def _same_environment() -> Iterator[None]:
+    """Forget where the processes met: what comes after in this process is not one of several."""
+    before = {name: os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT")}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
