@@ -53,7 +53,7 @@ def measured(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     from cacr.diagnostics.observer import observe
     from cacr.errors import UserError
     from cacr.runs.run import Run
-    from cacr.training import pretrain
+    from cacr.training.pretrain import pretrain
 
     summary = out / "encoder.json"
     finished = summary.exists() and json.loads(summary.read_text(encoding="utf-8"))["training"]["finished"]

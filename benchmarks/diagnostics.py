@@ -29,8 +29,8 @@ def main() -> None:
 
     from cacr.diagnostics.observer import RunObserver
     from cacr.runs.run import Run
-    from cacr.training import pretrain
     from cacr.training.observer import Seen
+    from cacr.training.pretrain import pretrain
 
     class Timed(RunObserver):
         """Looks several times and notes how long it took."""

@@ -96,8 +96,8 @@ def _knn(options: argparse.Namespace, encoder: Any) -> float:
 
     from cacr.data import open_source
     from cacr.data.order import epoch_order
-    from cacr.evaluation import encode
-    from cacr.evaluation.knn import knn_predict
+    from cacr.evaluation.protocols.knn import knn_predict
+    from cacr.features import encode
 
     parts = [open_source(options.data, part=part, root=options.data_root) for part in ("train", "test")]
     parts[0] = parts[0].subset(epoch_order(len(parts[0]), 0, 0)[: options.train_images])

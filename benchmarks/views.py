@@ -249,7 +249,7 @@ def decode_once(views: Views, files: list[Path]) -> None:
     generator = torch.Generator().manual_seed(0)
     for batch in batched(files):
         cut = [views.crop(opened(file), generator) for file in batch]
-        views.colour([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
+        views([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
 
 
 def batched(files: list[Path], size: int = 8) -> list[list[Path]]:

@@ -4,17 +4,21 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core: before torch is imported, which reads it once
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from cacr import cli
+from cacr.config import PretrainSettings, ResolvedSettings
+from cacr.training.resolve import Described, resolve
 
 Run = Callable[..., tuple[int, str]]
 Once = Callable[[str, Callable[[Path], object]], Path]
@@ -26,8 +30,36 @@ TINY = {
     "batch_size": 8,
     "preset": "cifar",
     "workers": 0,
+    "precision": "float32",
 }
-"""Settings of a run that takes a second."""
+"""Settings of a run that takes a second; ``auto`` would be bf16 on some processors, and other numbers there."""
+
+
+TRAINED = {"trained", "coloured_run", "coloured_page"}
+"""Fixtures that train."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks at a trained run belongs to the tests of `make test-portable`, whoever wrote it."""
+    for item in items:
+        if TRAINED & set(getattr(item, "fixturenames", ())):
+            item.add_marker("trains")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test that trains says so by its marker, or `make test-portable` would leave it out."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    steps: list[object] = []
+    counting = register_optimizer_step_pre_hook(lambda *_: steps.append(None))
+    try:
+        yield
+    finally:
+        counting.remove()
+    if steps and item.get_closest_marker("trains") is None:
+        pytest.fail("this test trains: mark it with pytest.mark.trains", pytrace=False)
 
 
 def save_images(
@@ -95,6 +127,14 @@ def classes(once: Once) -> Path:
             save_images(folder / "test" / name, 10, seed=10 + number)
 
     return once("classes", build)
+
+
+def resolved(**values: Any) -> ResolvedSettings:
+    """Settings of a run of 1,000 images of 32 pixels, with these among them; options of the objective as given."""
+    options = {"objective_options": values.pop("objective_options", {})}
+    asked = PretrainSettings(**{"data": "digits", **values})
+    data = Described("images", 1000, 32, in_memory=True)
+    return resolve(asked, data, world_size=1, device=torch.device("cpu")).model_copy(update=options)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

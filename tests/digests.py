@@ -79,7 +79,10 @@ def everything() -> Iterator[tuple[str, Any]]:
         epochs=3,
     )
     for result in results:
-        plain = {name: value for name, value in vars(result).items() if name != "versions"}
+        plain = {n: value for n, value in vars(result).items() if n not in ("versions", "held_out")}
+        plain["notes"] = (
+            plain.pop("assumptions") + result.notes
+        )  # one list, when the digests were first written
         yield f"{result.protocol} of {result.subject}", plain
     cacr.embed(run=run, data="photos", out="features.npz")
     with np.load("features.npz") as stored:

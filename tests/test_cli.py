@@ -52,6 +52,7 @@ def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path)
     assert features["features"].shape[0] == 40 and np.isfinite(features["features"]).all()
 
 
+@pytest.mark.trains
 def test_a_folder_of_odd_images_trains_on_the_good_ones(run: Run, tmp_path: Path) -> None:
     folder, out = tmp_path / "odd", tmp_path / "run"
     good = save_images(folder / "deep" / "er", 20, size=60, suffix=".jpg")
@@ -69,6 +70,7 @@ def test_a_folder_of_odd_images_trains_on_the_good_ones(run: Run, tmp_path: Path
     refused(run, ["evaluate", out, "--data", folder], "no labels")
 
 
+@pytest.mark.trains
 def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "bad"
     save_images(folder, 12)
@@ -167,6 +169,7 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
     assert [step for step, _ in list_checkpoints(out / "checkpoints")] == [2, 3]
 
 
+@pytest.mark.trains
 def test_a_full_disk_is_told(run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -176,12 +179,13 @@ def test_a_full_disk_is_told(run: Run, photos: Path, tmp_path: Path, monkeypatch
     refused(run, arguments, "is the disk full?")
 
 
-def test_resuming_a_finished_run_says_so(run: Run, trained: Path) -> None:
-    code, text = run("pretrain", "--out", trained, "--resume")
+def test_resuming_a_finished_run_says_so(run: Run, trained: Path, tmp_path: Path) -> None:
+    finished = shutil.copytree(trained, tmp_path / "finished")
+    code, text = run("pretrain", "--out", finished, "--resume")
     assert code == 0 and "already finished" in text
 
 
-def test_wrong_evaluations_arerefused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
+def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
     refused(run, ["evaluate", trained, "--data", classes, "--protocol", "knm"], "did you mean knn")
     refused(run, ["evaluate", tmp_path, "--data", classes], "encoder.safetensors")
     refused(
@@ -252,6 +256,9 @@ def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
     assert (tmp_path / "sheet.png").read_bytes() == before
     refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
     refused(run, ["views", photos, "--out", tmp_path / "b.html"], "must end in .png")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--seed", 2**64], "--seed")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--views", 65], "--views")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--set", "size=4000"], "million pixels")
     assert [path.name for path in tmp_path.iterdir()] == ["sheet.png"]
 
 
@@ -267,6 +274,21 @@ def test_bench_alone_lists_and_runs_nothing(run: Run, monkeypatch: pytest.Monkey
     assert code == 0 and "cacr bench NAME -- --help" in text
     for name, summary in bench.benchmark_summaries().items():
         assert name in text and summary in text
+
+
+def test_a_home_folder_is_found_wherever_a_path_is_given(
+    run: Run, photos: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell leaves the ~ of ``--out=~/runs`` as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(trained, tmp_path / "run")
+    assert run("embed", "~/run", photos, "--out=~/features.npz")[0] == 0
+    assert (
+        run("search", "~/run", photos / "image000.png", "--data", photos, "--features=~/features.npz")[0] == 0
+    )
+    assert run("report", "~/run", "--out=~/page.html")[0] == 0
+    assert {"run", "features.npz", "page.html"} == {path.name for path in tmp_path.iterdir()}
+    refused(run, ["embed", "~nobody-of-this-name/run", photos, "--out", tmp_path / "f.npz"], "no such user")
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -293,6 +315,7 @@ def test_a_run_can_be_repeated_from_its_own_settings(run: Run, trained: Path, tm
     assert first == again
 
 
+@pytest.mark.trains
 def test_a_number_without_a_point_is_a_number(run: Run, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, text = run("pretrain", photos, "--out", out, *SHORT, "--set", "t_pos=1e-3", "--set", "max_steps=1")

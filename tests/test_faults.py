@@ -71,6 +71,13 @@ def test_a_real_allocation_that_fails_is_recognised() -> None:
     assert refusal(KeyError("x")) is None and refusal(RuntimeError("shapes differ")) is None
 
 
+def test_a_link_that_leads_in_a_circle_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises((OSError, RuntimeError)) as caught:
+        (tmp_path / "loop").resolve(strict=True)
+    assert "loop" in (refusal(caught.value) or "")
+
+
 def test_text_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "a\x1b[31mred\x07\r\x9b2J\udcff end"
     table = Table()
@@ -83,6 +90,18 @@ def test_text_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture
     assert printed.count(r"a\x1b[31mred") == 3 and printed.count(r"\xff end") == 3
     CleanConsole().print("[bold]one[/bold]\ntwo")
     assert capsys.readouterr().out == "[bold]one[/bold]\ntwo\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    """As ``cacr list | head -1`` does it; the rest of what is printed is more than a pipe holds."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "cacr", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stdout is not None and command.stderr is not None
+        command.stdout.readline()
+        command.stdout.close()
+        errors = command.stderr.read()
+    assert (command.returncode, errors) == (0, "")
 
 
 def test_an_error_is_told_by_the_first_process_that_meets_it(
@@ -125,8 +144,8 @@ def test_a_fault_in_a_started_process_is_one_of_ours(photos: Path, tmp_path: Pat
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "if any('spawn_main' in text for text in sys.orig_argv):\n"
-        "    import cacr.training\n"
-        "    sys.modules['cacr.training.pretrain']._prepare_data = lambda *_: {}['missing']\n"
+        "    from cacr.training import pretrain\n"
+        "    pretrain.prepare_data = lambda *_: {}['missing']\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]

@@ -7,21 +7,11 @@ from typing import Any
 
 from cacr.diagnostics.observer import observe
 from cacr.distributed import is_first_process
-from cacr.evaluation import (
-    Comparison,
-    Embedded,
-    Found,
-    Result,
-    SuiteReport,
-    compare_runs,
-    embed_source,
-    evaluate_run,
-    search_source,
-    write_comparison,
-)
+from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evaluate_run, write_comparison
 from cacr.evaluation import evaluate_suite as measure_suite
-from cacr.evaluation.settings import listed_names, quick_options
+from cacr.evaluation.settings import quick_options
 from cacr.exporting import Exported, export_run
+from cacr.features import Found, WrittenFeatures, embed_source, search_source
 from cacr.files import require_new_file
 from cacr.reporting import (
     MOST_PICTURES,
@@ -35,8 +25,8 @@ from cacr.reporting.figures import Drawn, draw_figures
 from cacr.runs.run import Run
 from cacr.runs.verdict import in_words
 from cacr.terminal import CleanConsole, bar, working
-from cacr.training import Outcome
-from cacr.training import pretrain as train_encoder
+from cacr.training.pretrain import Outcome
+from cacr.training.pretrain import pretrain as train_encoder
 
 AnyPath = str | PathLike[str]
 
@@ -51,11 +41,7 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
         settings: every other setting by its name in :class:`cacr.config.PretrainSettings`, and options of the
             objective (``t_neg``) and of the views (``grey``).
     """
-    return pretrain_with(settings if data is None else {"data": str(data), **settings}, out, resume=resume)
-
-
-def pretrain_with(values: Mapping[str, Any], out: AnyPath, *, resume: bool = False) -> Outcome:
-    """As :func:`pretrain`, with all settings in one mapping."""
+    values = settings if data is None else {"data": str(data), **settings}
     outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
     if is_first_process():
         console, verdict = CleanConsole(), Run.open(Path(out)).verdict
@@ -88,13 +74,9 @@ def evaluate(
         settings: every other setting by its name in :class:`cacr.config.EvaluateSettings`, and those of the
             protocols (``k``, ``labels_per_class``).
     """
-    return evaluate_with(run, _evaluate_values(data, protocol, quick, settings))
-
-
-def evaluate_with(run: AnyPath, values: Mapping[str, Any]) -> list[Result]:
-    """As :func:`evaluate`, with all settings in one mapping."""
+    values = _evaluate_values(data, protocol, quick, settings)
     with bar("evaluating") as progress:
-        results = evaluate_run(Path(run), _with_names(values), progress=progress)
+        results = evaluate_run(Path(run), values, progress=progress)
     _report(run)
     return results
 
@@ -106,6 +88,7 @@ def evaluate_suite(
     against: AnyPath | None = None,
     protocol: str | Sequence[str] = ("knn", "linear"),
     quick: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
     **settings: Any,
 ) -> SuiteReport:
     """Measure an encoder, and perhaps a second one, on many data sets.
@@ -118,22 +101,15 @@ def evaluate_suite(
         against: a second run, measured in the same way.
         protocol: what to measure, as names or as one string with commas.
         quick: search fewer settings, in protocols that search (``search="quick"``).
+        tell: gets a line for each data set.
         settings: as for :func:`evaluate`.
     """
-    return evaluate_suite_with(run, _evaluate_values(data, protocol, quick, settings), against=against)
-
-
-def evaluate_suite_with(
-    run: AnyPath,
-    values: Mapping[str, Any],
-    *,
-    against: AnyPath | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> SuiteReport:
-    """As :func:`evaluate_suite`, with all settings in one mapping; ``tell`` gets a line for each data set."""
-    rival = None if against is None else Path(against)
+    values, rival = (
+        _evaluate_values(data, protocol, quick, settings),
+        None if against is None else Path(against),
+    )
     with bar("evaluating") as progress:
-        report = measure_suite(Path(run), _with_names(values), against=rival, progress=progress, tell=tell)
+        report = measure_suite(Path(run), values, against=rival, progress=progress, tell=tell)
     for each in (run, against):
         if each is not None:
             _report(each)
@@ -143,15 +119,8 @@ def evaluate_suite_with(
 def _evaluate_values(
     data: AnyPath, protocol: str | Sequence[str], quick: bool, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    values = {"data": str(data), "protocols": protocol, **settings}
-    return {**quick_options(values["protocols"]), **values} if quick else values
-
-
-def _with_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: listed_names(value) if name in ("protocols", "baselines") else value
-        for name, value in values.items()
-    }
+    shortened = quick_options(protocol) if quick else {}
+    return {**shortened, "data": str(data), "protocol": protocol, **settings}
 
 
 def _report(run: AnyPath) -> None:
@@ -194,7 +163,7 @@ def report(
     )
 
 
-def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embedded:
+def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> WrittenFeatures:
     """Write the features of all images of a part of ``data`` to a ``.npz`` or ``.parquet`` file.
 
     Args:
@@ -202,7 +171,7 @@ def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Embe
         data: a folder of images, or the name of a data set.
         out: the file, which must not exist yet.
         settings: ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
-            :func:`cacr.evaluation.embed_source`.
+            :func:`cacr.features.embed_source`.
 
     Returns:
         How many images were written, and what was left out.
@@ -222,7 +191,7 @@ def search(
         data: a folder of images, or the name of a data set.
         out: a picture of what was found to write, which must not exist yet.
         settings: ``k``, ``features``, ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
-            :func:`cacr.evaluation.search_source`.
+            :func:`cacr.features.search_source`.
     """
     if out is not None:
         require_new_file(Path(out), PICTURES)

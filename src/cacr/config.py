@@ -1,4 +1,4 @@
-"""Every setting of the commands, its default and its bounds; those of protocols are in :mod:`cacr.evaluation.options`.
+"""Every setting of the commands, its default and its bounds; those of protocols are in `evaluation/protocols/`.
 
 A setting that may be ``auto`` is resolved once, before training, by :mod:`cacr.training.resolve`; what it
 became is printed and stored. Options of an objective or a view preset are not repeated here: they are the
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from cacr.errors import SettingsError, UserError
 from cacr.reading.documents import parse_yaml, read_yaml
@@ -23,6 +23,34 @@ MOST_SEED = 2**32 - 1
 
 Auto = Literal["auto"]
 Options = dict[str, Any]
+
+# Values of settings that may be `auto`: their bounds are written once, for settings before and after they are resolved.
+Width = Annotated[float, Field(gt=0, le=4)]
+ImageSize = Annotated[int, Field(ge=8, le=1024)]
+Dim = Annotated[int, Field(ge=2, le=65_536)]
+NumberOfViews = Annotated[int, Field(ge=2, le=64)]
+BatchSize = Annotated[int, Field(ge=2, le=1_000_000)]
+Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0)]
+Decay = Annotated[float, Field(ge=0)]
+WarmupEpochs = Annotated[float, Field(ge=0, le=1_000_000)]
+WorkerCount = Annotated[int, Field(ge=0, le=512)]
+ImageCount = Annotated[int, Field(ge=0, le=10**12)]
+EveryEpochs = Annotated[int, Field(ge=0, le=1_000_000)]
+Positions = Literal["fixed", "learned"]
+Patches = Literal["frozen", "trained"]
+OptimizerName = Literal["sgd", "lars", "adam", "adamw"]
+ScheduleName = Literal["cosine", "cosine_epochs", "cosine_after_warmup", "multistep", "constant"]
+Precision = Literal["float32", "bf16"]
+Accelerator = Literal["auto", "cpu", "cuda"]
+
+
+def listed_names(value: Any) -> Any:
+    """Names from one string with commas; a list of them as it is."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(listed_names)]
 
 
 class Settings(BaseModel):
@@ -50,12 +78,8 @@ class PretrainSettings(Settings):
     )
 
     encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
-    width: Annotated[float, Field(gt=0, le=4)] | Auto = Field(
-        "auto", description="factor on the channels of small_alexnet"
-    )
-    image_size: Annotated[int, Field(ge=8, le=1024)] | Auto = Field(
-        "auto", description="side of a view in pixels"
-    )
+    width: Width | Auto = Field("auto", description="factor on the channels of small_alexnet")
+    image_size: ImageSize | Auto = Field("auto", description="side of a view in pixels")
     head: str = Field("auto", description="between features and embeddings: linear, mlp, moco_v2, ...")
     hidden: int | None = Field(
         None,
@@ -63,17 +87,15 @@ class PretrainSettings(Settings):
         le=65_536,
         description="width of the hidden layers of head and predictor; none: that of the head's paper",
     )
-    dim: Annotated[int, Field(ge=2, le=65_536)] | Auto = Field(
-        "auto", description="dimension of the embeddings"
-    )
+    dim: Dim | Auto = Field("auto", description="dimension of the embeddings")
     init: str | None = Field(
         None, description="start from a run, a weights file, or 'timm' (with --download)"
     )
 
-    positions: Literal["auto", "fixed", "learned"] = Field(
+    positions: Literal["auto", Positions] = Field(
         "auto", description="position embeddings of a transformer; auto: fixed in framework momentum"
     )
-    patches: Literal["auto", "frozen", "trained"] = Field(
+    patches: Literal["auto", Patches] = Field(
         "auto", description="patch projection of a transformer; auto: frozen in framework momentum"
     )
 
@@ -92,43 +114,31 @@ class PretrainSettings(Settings):
 
     preset: str = Field("auto", description="view preset (see `cacr list`)")
     view_options: Options = Field({}, description="the preset's own settings, such as grey")
-    views: Annotated[int, Field(ge=2, le=64)] | Auto = Field(
-        "auto", description="views of each image, V = K + 1"
-    )
+    views: NumberOfViews | Auto = Field("auto", description="views of each image, V = K + 1")
 
-    batch_size: Annotated[int, Field(ge=2, le=1_000_000)] | Auto = Field(
-        "auto", description="images in a step, over all processes"
-    )
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)] | Auto = Field(
-        "auto", description="passes over the data"
-    )
+    batch_size: BatchSize | Auto = Field("auto", description="images in a step, over all processes")
+    epochs: Epochs | Auto = Field("auto", description="passes over the data")
     max_steps: int | None = Field(
         None, ge=1, le=10**12, description="end after so many optimiser steps, schedule included"
     )
-    optimizer: Literal["auto", "sgd", "lars", "adam", "adamw"] = Field(
+    optimizer: Literal["auto", OptimizerName] = Field(
         "auto",
         description="sgd, lars, adam or adamw; auto: adamw for transformers, lars in framework momentum, or sgd",
     )
-    lr: Annotated[float, Field(gt=0)] | Auto = Field(
-        "auto", description="peak learning rate; auto: base_lr x images in a step / 256"
-    )
+    lr: Rate | Auto = Field("auto", description="peak learning rate; auto: base_lr x images in a step / 256")
     base_lr: float | None = Field(
         None, gt=0, description="learning rate for 256 images in a step; none: as usual for the optimiser"
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and LARS, and the first beta of Adam")
-    weight_decay: Annotated[float, Field(ge=0)] | Auto = Field(
-        "auto", description="of the optimiser; auto: that of its paper"
-    )
-    schedule: Literal["auto", "cosine", "cosine_epochs", "cosine_after_warmup", "multistep", "constant"] = (
-        Field("auto", description="of the learning rate; `_epochs`: changes between epochs only")
+    weight_decay: Decay | Auto = Field("auto", description="of the optimiser; auto: that of its paper")
+    schedule: Literal["auto", ScheduleName] = Field(
+        "auto", description="of the learning rate; `_epochs`: changes between epochs only"
     )
     milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
     )
     gamma: float = Field(0.1, gt=0, lt=1, description="multistep: factor of each drop")
-    warmup_epochs: Annotated[float, Field(ge=0, le=1_000_000)] | Auto = Field(
-        "auto", description="epochs of linear warm-up"
-    )
+    warmup_epochs: WarmupEpochs | Auto = Field("auto", description="epochs of linear warm-up")
     exchange: Literal["gather", "ring"] = Field(
         "gather",
         description="between processes: all embeddings everywhere, or keys passed around (less memory)",
@@ -144,30 +154,24 @@ class PretrainSettings(Settings):
     )
     clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient")
 
-    precision: Literal["auto", "float32", "bf16"] = Field(
-        "auto", description="bf16 where the processor has it"
-    )
+    precision: Literal["auto", Precision] = Field("auto", description="bf16 where the processor has it")
     channels_last: bool = Field(True, description="memory layout of images and convolutions")
-    accelerator: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="cpu, cuda, or whichever there is"
-    )
+    accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine")
     nodes: int = Field(1, ge=1, le=10_000, description="machines")
-    workers: Annotated[int, Field(ge=0, le=512)] | Auto = Field(
-        "auto", description="processes that decode image files"
-    )
+    workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
     seed: int = Field(0, ge=0, le=MOST_SEED, description="of everything random")
 
     log_every_steps: int = Field(10, ge=1, le=10**12, description="steps between lines of metrics.jsonl")
     checkpoint_every_steps: Annotated[int, Field(ge=1, le=10**12)] | Auto = Field(
         "auto", description="steps between checkpoints; auto: an epoch, but at most every 20 seconds"
     )
-    held_out: Annotated[int, Field(ge=0, le=10**12)] | Auto = Field(
+    held_out: ImageCount | Auto = Field(
         "auto",
         description="images kept from training to measure on; auto: none where there is a test part or fewer than "
         "1,280 images, else a twentieth, but at most 256 or a thirty-second, whichever is more, and at most 2,048",
     )
-    measure_every_epochs: Annotated[int, Field(ge=0, le=1_000_000)] | Auto = Field(
+    measure_every_epochs: EveryEpochs | Auto = Field(
         "auto",
         description="epochs between diagnostics; auto: 1, more where that would take over 3 % of the time; "
         "0: never",
@@ -181,6 +185,40 @@ class PretrainSettings(Settings):
     )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
+
+
+class ResolvedSettings(PretrainSettings):
+    """Settings of a run as :func:`cacr.training.resolve.resolve` leaves them and ``config.yaml`` keeps them.
+
+    Nothing in them is ``auto`` any more but two things that are decided anew at every start, because they say where
+    and how a run is carried on and not what it learns: ``accelerator`` and ``checkpoint_every_steps``.
+    """
+
+    width: Width
+    image_size: ImageSize
+    dim: Dim
+    positions: Positions
+    patches: Patches
+    sync_batch_norm: bool
+    views: NumberOfViews
+    batch_size: BatchSize
+    epochs: Epochs
+    optimizer: OptimizerName
+    lr: Rate
+    weight_decay: Decay
+    schedule: ScheduleName
+    warmup_epochs: WarmupEpochs
+    precision: Precision
+    workers: WorkerCount
+    held_out: ImageCount
+    measure_every_epochs: EveryEpochs
+
+    @field_validator("encoder", "head", "preset")
+    @classmethod
+    def _is_named(cls, value: str) -> str:
+        if value == "auto":
+            raise ValueError("must be a name")
+        return value
 
 
 RESUMABLE = frozenset(
@@ -211,7 +249,7 @@ class EvaluateSettings(Settings):
     )
     data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
     download: bool = Field(False, description="allow downloads of data sets")
-    protocols: tuple[str, ...] = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
+    protocol: Names = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
     options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
     metric: str = Field(
         "auto",
@@ -225,16 +263,12 @@ class EvaluateSettings(Settings):
         "auto", description="features that take more are kept in a file; auto: half of the free memory"
     )
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
-    baselines: tuple[str, ...] = Field(
+    baselines: Names = Field(
         (), description="measured beside the encoder: untrained (its architecture), pixels"
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")
-    workers: Annotated[int, Field(ge=0, le=512)] | Auto = Field(
-        "auto", description="processes that decode image files"
-    )
-    accelerator: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="cpu, cuda, or whichever there is"
-    )
+    workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
+    accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
     seed: int = Field(0, ge=0, le=MOST_SEED, description="of splits, draws and classifiers")
 
 

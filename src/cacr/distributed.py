@@ -13,6 +13,13 @@ SAID_SECONDS = 60.0
 _TOGETHER = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT")
 
 
+def world_size() -> int:
+    """The number of processes that work together; 1 where there is no process group."""
+    import torch.distributed as dist  # here, because commands that compute nothing start without torch
+
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 def is_first_process() -> bool:
     """Whether this process is the one that writes files: always, but for the others of several."""
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))

@@ -52,6 +52,10 @@ def refusal(error: BaseException) -> str | None:
     """
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _ALLOCATION.search(str(error))):
         return "there is not enough memory for it"
+    if isinstance(error, RuntimeError) and str(error).startswith(
+        "Symlink loop"
+    ):  # pathlib's, up to Python 3.12
+        return str(error)[:300]
     if isinstance(error, OSError):
         name = "" if error.filename is None else f"{str(error.filename)[:200]}: "
         return f"{name}{error.strerror or error or type(error).__name__}"

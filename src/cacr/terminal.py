@@ -1,7 +1,8 @@
 """Printing for people: text as it is, but for what would steer the terminal; bars for what takes longer."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -20,6 +21,12 @@ class CleanConsole(Console):
 
     def __init__(self, *, stderr: bool = False, quiet: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, highlight=False, markup=False)
+
+    def on_broken_pipe(self) -> None:
+        """Whoever read the output has left (``| head``): the work goes on, and nothing more is printed."""
+        self.quiet = True
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text as it is shown: cleaned before it is measured, so that columns have room for it."""

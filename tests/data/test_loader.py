@@ -84,7 +84,7 @@ def test_a_batch_of_an_array_is_raw_and_labelled() -> None:
     batches = list(Loader(source, batch_size=8, seed=0).epoch(0))
     assert [len(batch) for batch in batches] == [8, 8, 4]
     for batch in batches:
-        (images,) = batch.images
+        images = batch.images
         assert (
             images.dtype == torch.uint8 and images.shape == (len(batch), 3, 2, 2) and images.is_contiguous()
         )

@@ -14,7 +14,8 @@ from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES, CACRLoss
 from cacr.runs.run import Run
-from cacr.training import meter, pretrain
+from cacr.training import meter
+from cacr.training.pretrain import pretrain
 
 pytestmark = pytest.mark.trains
 

@@ -73,7 +73,7 @@ def test_the_rule_decides_and_the_untrained_encoder_is_never_kept(
     _assert_same(tmp_path / "run" / "best", weights[step])
     described = describe_best(RunFolder(tmp_path / "run"))
     assert (described is None) == (step == 20)
-    results = cacr.evaluate(run=tmp_path / "run" / "best", data=classes, protocols="knn")
+    results = cacr.evaluate(run=tmp_path / "run" / "best", data=classes, protocol="knn")
     assert results[0].training["steps"] == step
     assert list((tmp_path / "run" / "best" / "evaluation").glob("knn-*.json"))
 

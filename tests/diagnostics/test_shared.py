@@ -9,7 +9,7 @@ import pytest
 
 from cacr.diagnostics.observer import observe
 from cacr.runs.run import Run
-from cacr.training import pretrain
+from cacr.training.pretrain import pretrain
 from tests.conftest import TINY, save_images
 
 pytestmark = pytest.mark.trains

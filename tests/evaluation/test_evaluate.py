@@ -10,12 +10,11 @@ from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import SettingsError, UserError
 from cacr.evaluation import evaluate, evaluate_run, read_results, results_table
-from cacr.evaluation.knn import knn_predict
-from cacr.evaluation.labelled import LabelledData, open_labelled
-from cacr.evaluation.linear import fit_linear
-from cacr.evaluation.linear_paper import linear_paper
-from cacr.evaluation.options import LinearSettings, PaperLinearSettings
-from cacr.evaluation.task import Task
+from cacr.evaluation.data.labelled import LabelledData, open_labelled
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.protocols.knn import knn_predict
+from cacr.evaluation.protocols.linear import LinearSettings, fit_linear
+from cacr.evaluation.protocols.linear_paper import PaperLinearSettings, linear_paper
 from tests.evaluation.conftest import write_images
 
 pytestmark = pytest.mark.trains
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.trains
 def test_results_say_what_they_depend_on(run: Path, images: Path) -> None:
     settings = EvaluateSettings(
         data=str(images),
-        protocols=("knn", "linear"),
+        protocol=("knn", "linear"),
         options={"k": 3, "linear.epochs": 20},
         workers=0,
         seed=5,
@@ -81,7 +80,7 @@ def test_few_labels_give_mean_and_spread_beside_baselines(run: Path, images: Pat
 def test_a_test_folder_is_numbered_like_the_training_folder(run: Path, images: Path, tmp_path: Path) -> None:
     test = write_images(tmp_path / "test", per_class=4, seed=1, classes=("green", "red"))
     (result,) = evaluate_run(
-        run, {"data": str(images), "test_data": str(test), "protocols": ["knn"], "k": 5, "workers": 0}
+        run, {"data": str(images), "test_data": str(test), "protocol": ["knn"], "k": 5, "workers": 0}
     )
     assert result.score > 0.8  # by the folders' own numbering nothing would be right
     assert result.split == f"the images of {test}"
@@ -111,7 +110,7 @@ def test_the_paper_protocol_reports_the_last_epoch_and_names_the_best(run: Path)
     torch.testing.assert_close(encoder.state_dict(), before)  # also the statistics of batch norm
 
 
-def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, tmp_path: Path) -> None:
+def test_knn_and_linear_report_the_metric_asked_for(run: Path, images: Path, tmp_path: Path) -> None:
     """On test images of classes of different sizes, some in the wrong one, so that every metric differs."""
     test = write_images(tmp_path / "test", per_class=9, seed=1)
     for path in sorted((test / "red").iterdir())[:6]:
@@ -120,9 +119,9 @@ def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, 
         path.rename(test / "red" / f"moved-{path.name}")
     values = {"data": str(images), "test_data": str(test), "k": 3, "linear.epochs": 5, "workers": 0}
     metrics = ("accuracy", "mean-per-class", "roc-auc")
-    results = {m: evaluate_run(copied, {**values, "metric": m}) for m in metrics}
+    results = {m: evaluate_run(run, {**values, "metric": m}) for m in metrics}
 
-    task = Task(load_encoder(copied), open_labelled(EvaluateSettings(data=str(images), test_data=str(test))))
+    task = Task(load_encoder(run), open_labelled(EvaluateSettings(data=str(images), test_data=str(test))))
     train, judged, labels = task.train, task.test, task.test.labels
     classifier = fit_linear(train.values, train.labels, classes=3, settings=LinearSettings(epochs=5), seed=0)
     predictions = (
@@ -136,13 +135,13 @@ def test_knn_and_linear_report_the_metric_asked_for(copied: Path, images: Path, 
         assert found[:2] == [pytest.approx(hits.mean().item()), pytest.approx(per_class.mean().item())]
         assert len(set(found)) == 3
     assert all(result.metric == m for m in metrics for result in results[m])
-    assert len(list((copied / "evaluation").iterdir())) == 6  # none in place of another
+    assert len(list((run / "evaluation").iterdir())) == 6  # none in place of another
 
 
 def test_a_metric_that_would_change_nothing_is_refused(run: Path) -> None:
     values = {"data": "x", "metric": "mean-per-class"}
     with pytest.raises(UserError, match="retrieval and cluster have measures of their own"):
-        evaluate_run(run, {**values, "protocols": ("retrieval", "cluster")})
+        evaluate_run(run, {**values, "protocol": ("retrieval", "cluster")})
     with pytest.raises(UserError, match="no metric 'mean'"):
         evaluate_run(run, {**values, "metric": "mean"})
 
@@ -158,7 +157,7 @@ def test_every_wrong_setting_is_named_at_once(run: Path) -> None:
                 "knn.kk": 2,
                 "k": -1,
                 "seeed": 3,
-                "protocols": ("knn",),
+                "protocol": ("knn",),
             },
         )
     text = str(caught.value)
@@ -172,7 +171,7 @@ def test_every_wrong_setting_is_named_at_once(run: Path) -> None:
 
 def test_unknown_protocols_and_baselines_are_answered_with_the_nearest(run: Path) -> None:
     with pytest.raises(UserError, match="no protocol 'linaer'; did you mean linear"):
-        evaluate_run(run, {"data": "x", "protocols": ("linaer",)})
+        evaluate_run(run, {"data": "x", "protocol": ("linaer",)})
     with pytest.raises(UserError, match="no baseline 'pixel'; did you mean pixels"):
         evaluate_run(run, {"data": "x", "baselines": ("pixel",)})
 
@@ -203,7 +202,7 @@ def test_what_is_left_out_stands_under_the_table(run: Path, tmp_path: Path) -> N
     data = write_images(tmp_path / "data", per_class=5, seed=0)
     (data / "red" / "0.png").write_bytes(b"no image")
     (data / "red" / "0.heic").touch()
-    results = evaluate_run(run, {"data": str(data), "k": 3, "workers": 0, "protocols": ["knn"]})
+    results = evaluate_run(run, {"data": str(data), "k": 3, "workers": 0, "protocol": ["knn"]})
     assert results[0].counts["unreadable"] == 1
     assert any("1 HEIC files are left out" in note for note in results[0].notes)
     assert read_results(run / "evaluation") == results
@@ -213,3 +212,15 @@ def test_what_is_left_out_stands_under_the_table(run: Path, tmp_path: Path) -> N
     shown = " ".join(capture.get().split())
     assert "held out with seed 0 (1 unreadable images left out)" in shown
     assert "1 HEIC files are left out" in shown and "taken for classes" not in shown
+
+
+def test_a_result_says_what_was_held_out_and_taken_for_classes(
+    run: Path, images: Path, tmp_path: Path
+) -> None:
+    values = {"data": str(images), "protocol": ("knn",), "workers": 0}
+    (drawn,) = evaluate_run(run, values)
+    assert drawn.held_out and drawn.split.endswith("held out with seed 0")
+    assert len(drawn.assumptions) == 1 and "taken for classes" in drawn.assumptions[0] and not drawn.notes
+    test = write_images(tmp_path / "test", per_class=3, seed=1)
+    (given,) = evaluate_run(run, {**values, "data": f"imagefolder:{images}", "test_data": str(test)})
+    assert not given.held_out and [str(test) in note for note in given.assumptions] == [True]

@@ -28,7 +28,7 @@ def test_two_processes_give_the_numbers_of_one(run: Path, tmp_path: Path, kind: 
         data = {"data": str(tmp_path / "train.npz"), "test_data": str(tmp_path / "test.npz")}
     values = {
         **data,
-        "protocols": ("knn", "linear", "fewshot", "linear-moco"),
+        "protocol": ("knn", "linear", "fewshot", "linear-moco"),
         "batch_size": 8,  # 33 and 21 images leave a last batch of one and of five
         "linear-moco.batch_size": 16,
         "linear-moco.epochs": 2,

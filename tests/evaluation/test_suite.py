@@ -11,14 +11,15 @@ from rich.console import Console
 
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.errors import UserError
-from cacr.evaluation import evaluate_run, evaluate_suite, read_results, suite_table
-from cacr.evaluation.suite_report import SuiteReport
+from cacr.evaluation import evaluate_run, evaluate_suite, read_results
+from cacr.evaluation.results.suite_report import SuiteReport
+from cacr.reporting.suite import suite_table
 from tests.evaluation.conftest import write_images
-from tests.evaluation.test_result import RESULT
+from tests.runs.test_result import RESULT
 
 pytestmark = pytest.mark.trains
 
-VALUES = {"protocols": ("fewshot",), "search": "quick", "epochs": 1, "final_epochs": 2, "workers": 0}
+VALUES = {"protocol": ("fewshot",), "search": "quick", "epochs": 1, "final_epochs": 2, "workers": 0}
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_results_of_other_weights_and_other_places_stay_apart(encoder: Path, tmp
     for suffix in (".safetensors", ".json"):
         shutil.copy(encoder / f"encoder{suffix}", encoder / f"early{suffix}")
     data = write_images(tmp_path / "one" / "data", per_class=5, seed=0)
-    values = {"data": str(data), "protocols": ("knn",), "workers": 0}
+    values = {"data": str(data), "protocol": ("knn",), "workers": 0}
     evaluate_run(encoder, values)
     evaluate_run(encoder / "early.safetensors", values)
     assert len(list((encoder / "evaluation").glob("*.json"))) == 1

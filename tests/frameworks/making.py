@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder, EncoderInfo
-from cacr.frameworks import FRAMEWORKS, Framework
+from cacr.frameworks import FRAMEWORKS, Framework, Shared
 from cacr.losses import OBJECTIVES
+from tests.losses.making import make_objective
 
 SIZE, LOCAL, FEATURES, DIM = 4, 2, 6, 5
 
@@ -29,16 +30,14 @@ def make_framework(
     """A framework in float64; ``norm`` gives its head batch norm. Options not of the objective are its own."""
     torch.manual_seed(seed)
     kind, loss = FRAMEWORKS[name], OBJECTIVES[objective]
-    own = {n: options.pop(n) for n in list(options) if n in kind.option_names()}
+    own = {n: options.pop(n) for n in list(options) if n in {*kind.option_names(), *Shared.__annotations__}}
     if name == "queue":
         own.setdefault("queue_size", 16)
     if kind.has_predictor:
         own["predictor"] = nn.Linear(DIM, DIM)
-    if objective == "swav":
-        options["dim"] = DIM
     head = nn.Sequential(nn.Linear(FEATURES, DIM), nn.BatchNorm1d(DIM)) if norm else nn.Linear(FEATURES, DIM)
     encoder = Encoder(Pooled(), EncoderInfo("pooled", SIZE, FEATURES))
-    made = kind(encoder, head, loss(**kind.objective_options(loss, options)), **own)  # type: ignore[call-arg]
+    made = kind(encoder, head, make_objective(objective, DIM, **kind.objective_options(loss, options)), **own)
     return made.double()
 
 

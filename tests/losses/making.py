@@ -1,7 +1,17 @@
 """Embeddings for the tests, and derivatives of the oracles."""
 
+import inspect
+
 import numpy as np
 import torch
+
+from cacr.losses import OBJECTIVES
+
+
+def make_objective(name, dim, **settings):
+    """A registered objective, for embeddings of this dimension where it has to know."""
+    kind = OBJECTIVES[name]
+    return kind(**({"dim": dim} if "dim" in inspect.signature(kind).parameters else {}), **settings)
 
 
 def embeddings(views, images, dim, seed=0, dtype=torch.float64):

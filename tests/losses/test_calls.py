@@ -1,5 +1,6 @@
 """How objectives are called, made and refused; every registered one."""
 
+import copy
 import inspect
 
 import pytest
@@ -22,6 +23,7 @@ from cacr.losses import (
 from tests.losses.making import embeddings, value_and_gradient
 
 NAMES = OBJECTIVES.names()
+OF_PAIRS = [name for name in NAMES if "pairs" in OBJECTIVES[name].takes]
 PAPER = {"cacr", "info_nce", "align_uniform", "hard_negative", "cmc", "triplet", "clip", "byol", "simsiam"}
 PAPER |= {"swav", "barlow_twins", "released_moco_v3"}
 Z = embeddings(3, 6, 128, dtype=torch.float32)
@@ -64,17 +66,31 @@ def test_two_tensors_are_two_views(name):
     torch.testing.assert_close(loss(Z[0], Z[1]), loss(Z[:2]))
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"barlow_twins", "swav"}))
+@pytest.mark.parametrize("name", OF_PAIRS)
 def test_embeddings_are_pairs_of_the_batch(name):
     loss = OBJECTIVES[name]()
     rule = loss.negatives
     torch.testing.assert_close(loss(momentum(Z, Z, rule)), loss(Z))
 
 
-@pytest.mark.parametrize("name", ["barlow_twins", "swav"])
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(OF_PAIRS)))
 def test_objectives_of_whole_batches_refuse_pairs(name):
     with pytest.raises(TypeError, match="not pairs"):
         OBJECTIVES[name]()(momentum(Z, Z))
+    with pytest.raises(TypeError, match="not pairs"):
+        OBJECTIVES[name]()(Z[0], torch.arange(len(Z[0])) % 2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_give_the_value_and_gradient_of_the_matrix(name, monkeypatch):
+    monkeypatch.setattr("cacr.losses.engine.chunked._BLOCK_CPU", (3, 4))
+    found = []
+    for backend in ("dense", "chunked"):
+        loss = OBJECTIVES[name]()
+        loss.load_state_dict(copy.deepcopy(found[0][0]) if found else loss.state_dict())
+        loss.backend = backend
+        found.append((loss.state_dict(), value_and_gradient(loss.double(), Z.double())))
+    torch.testing.assert_close(found[1][1], found[0][1], rtol=1e-10, atol=1e-12)
 
 
 WRONG = [

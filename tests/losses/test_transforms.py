@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from cacr.losses import OBJECTIVES, CACRLoss, queued
-from tests.losses.making import embeddings, value_and_gradient
+from tests.losses.making import embeddings, make_objective, value_and_gradient
 
 BACKENDS = ["dense", "chunked"]
 Z = embeddings(3, 6, 16, dtype=torch.float32)
 
 
 def make(name, backend):
-    loss = OBJECTIVES[name](**({"dim": 16} if name == "swav" else {}))
+    loss = make_objective(name, 16)
     loss.backend = backend
     return loss
 

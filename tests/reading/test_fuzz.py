@@ -24,8 +24,8 @@ from cacr.decode import read_rgb
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.encoders.initial_weights import load_weights
 from cacr.errors import UserError
-from cacr.evaluation.search import read_features
-from cacr.evaluation.settings import evaluate_settings
+from cacr.evaluation.settings import Evaluation
+from cacr.features.search import read_features
 from cacr.reporting.page import _old_gallery
 from cacr.runs.result import Result, read_results, write_result
 from cacr.training.check import check_settings
@@ -325,10 +325,10 @@ NAMES = st.one_of(
 @example({"imbalance": 3, "encoder": {}})
 @example({"framework_options": 3, "view_options": [1], "objective_options": "x"})
 @example({"size": "inf", "brightness": float("nan"), "blur_kernel": 10**400})
-@example({"protocols": 3, "options": 4, "k": 10**30})
+@example({"protocol": 3, "options": 4, "k": 10**30})
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 def test_any_value_of_any_setting_is_taken_or_refused(given_values: dict[str, Any]) -> None:
-    for check in (check_settings, evaluate_settings):
+    for check in (check_settings, Evaluation.parse):
         try:
             check({"data": "x", **given_values})
         except UserError as error:

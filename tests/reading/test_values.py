@@ -15,7 +15,7 @@ from cacr.diagnostics.measures import online_knn
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.encoders.initial_weights import load_weights
 from cacr.errors import UserError
-from cacr.evaluation.features import encode
+from cacr.features.encode import encode
 from cacr.reading import memory
 from cacr.reading.arrays import read_npz
 from cacr.reading.documents import parse_json, parse_yaml

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cacr.config import PretrainSettings
 from cacr.errors import UserError
 from cacr.reporting import refresh_report, write_report
 from cacr.reporting.facts import run_facts
 from cacr.reporting.series import MOST_POINTS, charts_for, reference_of, series_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
+from tests.conftest import resolved
 
 
 def test_figures_become_curves_with_gaps_and_at_most_so_many_points() -> None:
@@ -39,7 +39,7 @@ def _young(path: Path, recipe: str | None = None) -> Run:
     """A run that has only its settings."""
     folder = RunFolder(path)
     folder.create()
-    folder.write_settings(PretrainSettings(data="digits", recipe=recipe), {})
+    folder.write_settings(resolved(recipe=recipe), {})
     return Run.open(path)
 
 

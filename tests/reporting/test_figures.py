@@ -11,7 +11,6 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from safetensors.torch import save_file
 
-from cacr.config import PretrainSettings
 from cacr.errors import UserError
 from cacr.reporting.figures import draw_figures
 from cacr.reporting.figures.accuracy import accuracy_against, accuracy_against_epoch
@@ -21,6 +20,7 @@ from cacr.reporting.figures.weights import weights_figure
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import open_runs
 from cacr.runs.snapshots import Snapshot, write_snapshot
+from tests.conftest import resolved
 
 VIEWS, IMAGES, DIM = 4, 20, 6
 
@@ -30,7 +30,7 @@ def _run(path: Path, rows: list[dict[str, float]] | None = None, **settings: Any
     run = RunFolder(path)
     run.create()
     values = {"data": "digits", "views": VIEWS, "batch_size": 64, "epochs": 2, **settings}
-    run.write_settings(PretrainSettings(**values), {})
+    run.write_settings(resolved(**values), {})
     run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows or []))
     return path
 

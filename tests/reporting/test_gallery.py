@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from cacr.data import ArraySource
-from cacr.evaluation.machine import Machine
+from cacr.features.machine import Machine
 from cacr.reporting import gallery as module
 from cacr.reporting import queries
 from cacr.reporting.gallery import build_gallery

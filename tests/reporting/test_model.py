@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cacr.data import open_source
-from cacr.evaluation import encode
+from cacr.features import encode
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.reporting.model import load_model

@@ -14,8 +14,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save, save_file
-from tests.conftest import Run as Call
-from tests.reading.test_fuzz import damaged as random_damage
 
 from cacr.errors import UserError
 from cacr.reporting.model import load_model
@@ -26,6 +24,8 @@ from cacr.runs.verdict import Verdict, write_verdict
 from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.job import Position, Training
+from tests.conftest import Run as Call
+from tests.reading.test_fuzz import damaged as random_damage
 
 pytestmark = pytest.mark.trains
 

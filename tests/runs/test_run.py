@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from cacr.config import PretrainSettings
 from cacr.errors import UserError
 from cacr.losses import OBJECTIVES
 from cacr.runs.folder import RunFolder
 from cacr.runs.result import fingerprint
 from cacr.runs.run import Run, open_runs
 from cacr.runs.scales import t_neg, t_pos
+from tests.conftest import resolved
 
 
 def _run(path: Path, **settings: Any) -> Run:
     folder = RunFolder(path)
     folder.create()
-    folder.write_settings(PretrainSettings(**{"data": "digits", **settings}), {"cacr": "0.1.0"})
+    folder.write_settings(resolved(**settings), {"cacr": "0.1.0"})
     return Run.open(path)
 
 

@@ -108,11 +108,9 @@ def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same() -> None:
     device = torch.device("cpu")
     resolved = resolve(
         _settings(),
-        describe(first.training),
+        describe(first.training, held_out=len(first.taken), measured=200),
         world_size=1,
         device=device,
-        held_out=len(first.taken),
-        measured=200,
     )
     again = hold_out(_images(4000), resolved)
     assert again.taken == first.taken and again.indices == first.indices
@@ -124,10 +122,9 @@ def test_diagnostics_are_as_rare_as_they_are_costly(
 ) -> None:
     settings = resolve(
         _settings(views=views),
-        describe(_images(trained)),
+        describe(_images(trained), measured=measured),
         world_size=1,
         device=torch.device("cpu"),
-        measured=measured,
     )
     assert settings.measure_every_epochs == every
     share = 0.5 * measured * (views + 1) / (trained * views)  # a measured view costs half of a trained one

@@ -6,7 +6,7 @@ import pytest
 
 from cacr import evaluate
 from cacr.frameworks import FRAMEWORKS
-from cacr.training import pretrain
+from cacr.training.pretrain import pretrain
 
 pytestmark = pytest.mark.trains
 

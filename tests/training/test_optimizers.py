@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from cacr.training import loop, pretrain
+from cacr.training import loop
 from cacr.training.checkpoints import load_latest
 from cacr.training.lars import LARS
+from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
 
 pytestmark = pytest.mark.trains

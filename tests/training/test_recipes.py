@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 from cacr.cli import app
 from cacr.errors import UserError
 from cacr.losses.released import released_small_scale
-from cacr.training import RECIPES, dry_run, pretrain
 from cacr.training.check import check_settings
-from cacr.training.recipes import with_recipe
+from cacr.training.dry_run import dry_run
+from cacr.training.pretrain import pretrain
+from cacr.training.recipes import RECIPES, with_recipe
 from cacr.training.resolve import resolve
 
 SMALL_SCALE = ("cifar10", "cifar100", "stl10")

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from cacr.training.schedules import build_schedule
+from cacr.training.schedules import build_schedule, warm_cosine
 
 
 def test_cosine_starts_at_the_peak_and_ends_near_zero() -> None:
@@ -38,3 +38,10 @@ def test_cosine_of_moco_v3_begins_after_the_warmup() -> None:
     assert [schedule(step) for step in range(10)] == pytest.approx([(step + 1) / 10 for step in range(10)])
     after = [0.5 * (1 + math.cos(math.pi * (step - 10) / 40)) for step in range(10, 51)]
     assert [schedule(step) for step in range(10, 51)] == pytest.approx(after)
+
+
+def test_the_rate_rises_from_zero_and_falls() -> None:
+    rate = warm_cosine(10, 0.2)
+    assert [rate(step) for step in (0, 1, 2, 6)] == pytest.approx([0, 0.5, 1, 0.5])
+    assert rate(10) == pytest.approx(0)
+    assert warm_cosine(10, 0.0)(0) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cacr.errors import SettingsError
+from cacr.errors import SettingsError, UserError
 from cacr.registry import UnknownNameError
 from cacr.views import PRESETS, Augmentation, preset_for, probe_test, probe_train
 
@@ -150,3 +150,9 @@ def test_values_out_of_bounds_are_reported_at_once() -> None:
 def test_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="moco-v2"):
         PRESETS["moco"]
+
+
+@pytest.mark.parametrize("options", [{"mean": "1e300,1,1"}, {"std": "1,inf,1"}, {"brightness": 1e300}])
+def test_numbers_that_float32_cannot_hold_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises((UserError, ValueError), match="number"):
+        PRESETS["cifar"].with_options(**options)

@@ -98,7 +98,7 @@ def test_crop_then_colour_equals_torchvision_on_pil_images(interpolation: str) -
         difference = cut[i].int() - tv.pil_to_tensor(expected).int()
         assert difference.abs().max() <= 1
 
-    (made,) = views.colour([cut.unsqueeze(1)], generator(2))
+    (made,) = views([cut.unsqueeze(1)], generator(2))
     colours = draw_colours([view] * 4, 1, generator(2))
     for i in range(4):
         expected = tv.normalize(coloured(cut[i].float() / 255, colours, i), MEAN, STD)
@@ -120,7 +120,7 @@ def test_views_of_different_sizes_come_in_runs() -> None:
     assert [tuple(v.shape) for v in whole] == [(2, 3, 3, 56, 56), (3, 3, 3, 24, 24)]
     cut = [views.crop(tv.to_pil_image(image), generator()) for image in photos(3, 64, 80)]
     stacked = [torch.stack(run, dim=1) for run in zip(*cut, strict=True)]
-    assert [v.shape for v in views.colour(stacked, generator())] == [v.shape for v in whole]
+    assert [v.shape for v in views(stacked, generator())] == [v.shape for v in whole]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -144,7 +144,7 @@ def test_a_device_is_never_waited_for(name: str) -> None:
     assert all(run.device.type == "meta" and run.dtype == torch.bfloat16 for run in made)
     cut = [views.crop(tv.to_pil_image(image), generator()) for image in photos(5, 48, 60)]
     stacked = [torch.stack(run, dim=1) for run in zip(*cut, strict=True)]
-    assert [run.shape for run in views.colour(stacked, generator())] == [run.shape for run in made]
+    assert [run.shape for run in views(stacked, generator())] == [run.shape for run in made]
 
 
 def test_anything_but_bytes_is_refused() -> None:

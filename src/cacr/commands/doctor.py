@@ -21,11 +21,10 @@ from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.verdict import in_words
 from cacr.shell import resume_command
+from cacr.training.build import build_method, make_views_of
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.precision import cpu_flags, has_fast_bf16
-from cacr.training.pretrain import build_method
 from cacr.training.resolve import describe, resolve
-from cacr.views import PRESETS, Views
 
 BATCH, VIEWS = 64, 2
 MEASURE_SECONDS = 2.0
@@ -84,26 +83,23 @@ def measure_speed(source: Source) -> Iterator[str]:
     settings = resolve(asked, describe(source), world_size=1, device=device)
     if settings.encoder == "small_alexnet":
         settings = settings.model_copy(update={"width": 0.25})
-    assert isinstance(settings.image_size, int) and isinstance(settings.workers, int)
-    preset = PRESETS[settings.preset].resized(settings.image_size)
-    views = Views(preset.for_views(VIEWS), preset.mean, preset.std, device=device)
-    raw = isinstance(source, ArraySource)
+    views = make_views_of(settings, device)
+    raw = source.image_size is not None
     loader = Loader(
         source,
         batch_size=batch,
         seed=0,
         workers=settings.workers,
-        crop=None if raw else views.crop,
+        crop=views.crop,
         max_unreadable=1.0,
     )
     batches = _endless(loader)
     images = next(batches)
 
     def make() -> list[Tensor]:
-        draw = generator("noise")
-        return views(images[0], draw) if raw else views.colour(images, draw)
+        return views(images, generator("noise"))
 
-    method = build_method(settings, init=None, notes=[]).to(device).to(memory_format=torch.channels_last)
+    method = build_method(settings).method.to(device).to(memory_format=torch.channels_last)
     made = make()
 
     def step() -> None:
@@ -130,7 +126,7 @@ def _advice(slowest: str) -> str:
     return "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
 
 
-def _endless(loader: Loader) -> Iterator[list[torch.Tensor]]:
+def _endless(loader: Loader) -> Iterator[Tensor | list[Tensor]]:
     epoch = 0
     while True:
         for batch in loader.epoch(epoch):

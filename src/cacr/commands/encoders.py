@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, show
+from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, keywords, path, show
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
@@ -30,7 +30,9 @@ FAILED_SETS = 1
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     data: Annotated[
         str,
         typer.Option(
@@ -42,7 +44,8 @@ def evaluate(
         str, typer.Option(help="What to measure, separated by commas; see `cacr list`.")
     ] = "knn,linear",
     against: Annotated[
-        Path | None, typer.Option(help="A second run, measured beside the first: means and wins.")
+        Path | None,
+        typer.Option(parser=path, help="A second run, measured beside the first: means and wins."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Try few settings where a protocol searches for the best ones.")
@@ -58,35 +61,37 @@ def evaluate(
 
     cacr evaluate runs/c10 --against runs/other --protocol fewshot --data suite:sets/
     """
-    from cacr.api import evaluate_suite_with, evaluate_with
+    from cacr.api import evaluate as measure
+    from cacr.api import evaluate_suite
     from cacr.distributed import is_first_process
-    from cacr.evaluation import is_suite, results_table, suite_table
+    from cacr.evaluation import is_suite, results_table
     from cacr.evaluation.settings import quick_options
+    from cacr.reporting.suite import suite_table
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
-    values = given(assignments, **flags, protocols=protocol)
-    shortened = quick_options(values["protocols"]) if quick else {}
-    values = shortened | values
+    values = keywords(given(assignments, **flags, protocol=protocol), "run", "quick", "against", "tell")
     if against is None and not is_suite(data):
-        results = evaluate_with(run, values)
+        results = measure(run=run, quick=quick, **values)
         failures = False
         table = results_table(results)
     else:
-        report = evaluate_suite_with(run, values, against=against, tell=show)
+        report = evaluate_suite(run=run, against=against, quick=quick, tell=show, **values)
         failures = bool(report.failures)
         table = suite_table(report)
     if is_first_process():
         show(table)
-        if quick and not shortened:
+        if quick and not quick_options(values["protocol"]):
             show("note: --quick changed nothing, because none of these protocols searches for settings")
     if failures:
         raise typer.Exit(FAILED_SETS)
 
 
 def embed(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(help="File to write: .npz or .parquet.")],
+    out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz or .parquet.")],
     part: Part = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
@@ -106,14 +111,20 @@ def embed(
 
 
 def search(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     image: Annotated[str, typer.Argument(help="Image file, or the number of an image of the data.")],
     data: Annotated[str, typer.Option(help="Images to search: a folder, or a name; see `cacr list`.")],
     k: Annotated[int, typer.Option("--k", min=1, help="Images to find.")] = 10,
-    out: Annotated[Path | None, typer.Option(help="Also draw what was found: .png, .jpg or .webp.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=path, help="Also draw what was found: .png, .jpg or .webp.")
+    ] = None,
     features: Annotated[
         Path | None,
-        typer.Option(help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."),
+        typer.Option(
+            parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."
+        ),
     ] = None,
     part: Part = "pretrain",
     data_root: DataRoot = None,
@@ -133,7 +144,14 @@ def search(
     _check_part(part)
     values = given(None, data_root=data_root, download=download, features=features)
     found = find(
-        run=run, image=image, data=data, out=out, k=k, part=part, max_unreadable=max_unreadable, **values
+        run=run,
+        image=image if image.isdecimal() else path(image),
+        data=data,
+        out=out,
+        k=k,
+        part=part,
+        max_unreadable=max_unreadable,
+        **values,
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("cosine", justify="right")
@@ -150,9 +168,11 @@ def search(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")],
+    run: Annotated[
+        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    ],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="timm, torch or onnx; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(help="File to write: .safetensors, or .onnx.")],
+    out: Annotated[Path, typer.Option(parser=path, help="File to write: .safetensors, or .onnx.")],
 ) -> None:
     """Write the encoder for other software, with a model card.
 

@@ -1,6 +1,6 @@
 """Everything that has a name, as tables."""
 
-from typing import Any, get_type_hints
+from typing import Any
 
 from rich.table import Table
 
@@ -9,13 +9,14 @@ from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS
 from cacr.evaluation import BASELINES, PROTOCOLS, transfer_sets
+from cacr.evaluation.registry import settings_of
 from cacr.exporting import FORMATS
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.registry import Registry
 from cacr.reporting.figures import FIGURES
-from cacr.training import RECIPES
 from cacr.training.check import objective_option_names
+from cacr.training.recipes import RECIPES
 from cacr.views import PRESETS
 
 
@@ -34,7 +35,7 @@ def listing() -> list[Table]:
         _table("export formats (cacr export --to)", FORMATS),
         _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
         _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
-        _table("figures (cacr figures --only)", FIGURES),
+        _table("figures (cacr figures --only)", FIGURES.summaries()),
         benchmarks_table(),
     ]
 
@@ -85,7 +86,7 @@ def _presets() -> Table:
 def _protocols() -> Table:
     table = _empty("protocols (--protocol), with their settings (--set)", "name", "what it is", "settings")
     for name, summary in PROTOCOLS.summaries().items():
-        kind = get_type_hints(PROTOCOLS[name])["settings"]
+        kind = settings_of(name)
         table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.model_fields.items()))
     return table
 

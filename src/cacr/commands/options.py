@@ -1,10 +1,14 @@
 """What several commands share: options that come from the settings, and printing."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment
+from cacr.errors import SettingsError
+from cacr.reading.files import any_path
 
 
 def setting(kind: type[Settings], name: str) -> Any:
@@ -37,10 +41,31 @@ DataRoot = Annotated[str | None, pretrain_setting("data_root")]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads of data sets and weights.")]
 
 
+def path(text: object) -> Path:
+    """A file or folder as the user names it: a shell leaves the ``~`` of ``--out=~/runs/a`` as it is."""
+    return any_path(str(text))
+
+
 def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
     """The settings that were given, from flags and ``--set``."""
     values = {name: value for name, value in flags.items() if value is not None and value is not False}
     return values | dict(parse_assignment(text) for text in assignments or [])
+
+
+def keywords(values: Mapping[str, Any], *taken: str) -> Mapping[str, Any]:
+    """Settings from a file or from ``--set``, to be given to a function as its keyword arguments.
+
+    Args:
+        values: by name; a file may have names that are no text.
+        taken: names of the function's own arguments, which are no settings.
+
+    Raises:
+        SettingsError: naming those that cannot be settings.
+    """
+    wrong = [name for name in values if not isinstance(name, str) or name in taken]
+    if wrong:
+        raise SettingsError([f"there is no setting {name!r}; see `cacr list`" for name in wrong])
+    return values
 
 
 def show(thing: Any) -> None:

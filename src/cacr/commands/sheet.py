@@ -12,6 +12,9 @@ from cacr.reporting import PICTURES
 from cacr.training.resolve import describe, usual_preset, usual_size
 from cacr.views import PRESETS, Views, contact_sheet
 
+MOST_PIXELS = 80_000_000
+"""Of a contact sheet: what picture viewers still open, and memory always has room for."""
+
 
 def draw_sheet(
     data: str,
@@ -37,11 +40,18 @@ def draw_sheet(
     if preset is None:
         chosen = chosen.resized(size)
     chosen = chosen.with_options(**(options or {}))
+    made = chosen.for_views(views)
+    side = max(96, *(view.size for view in made))
+    pixels = min(images, len(source)) * (views + 1) * side**2
+    if pixels > MOST_PIXELS:
+        raise UserError(
+            f"the picture would have {pixels / 1e6:,.0f} million pixels, and at most {MOST_PIXELS / 1e6:,.0f} million "
+            "can be drawn: show fewer --images or --views, or smaller ones"
+        )
     rng = numpy_generator("sheet", seed)
     numbers = rng.choice(len(source), size=min(images, len(source)), replace=False)
     originals = [source.read(int(number)) for number in numbers]
-    made = Views(chosen.for_views(views), chosen.mean, chosen.std)
-    sheet = contact_sheet(originals, made, seed=seed)
+    sheet = contact_sheet(originals, Views(made, chosen.mean, chosen.std), seed=seed)
     try:
         with appearing(out) as temporary:
             sheet.save(temporary)

@@ -5,13 +5,16 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
+from cacr.commands.options import DataRoot, Download, SetOption, given, path, pretrain_setting, show
+from cacr.config import MOST_SEED
 from cacr.files import printable
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; the others are compared with the first.")],
-    out: Annotated[Path | None, typer.Option(help="Also write the comparison: .json.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(parser=path, help="Run folders; the others are compared with the first.")
+    ],
+    out: Annotated[Path | None, typer.Option(parser=path, help="Also write the comparison: .json.")] = None,
 ) -> None:
     """Put runs side by side over seeds: mean, spread, a paired test, the budget.
 
@@ -30,9 +33,12 @@ def compare(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folder, or several to show side by side.")],
+    runs: Annotated[
+        list[Path], typer.Argument(parser=path, help="Run folder, or several to show side by side.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="HTML file; by default report.html in the folder of a single run.")
+        Path | None,
+        typer.Option(parser=path, help="HTML file; by default report.html in the folder of a single run."),
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="Whose images the map shows; by default the first run's own.")
@@ -59,10 +65,12 @@ def report(
 
 
 def figures(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    runs: Annotated[list[Path], typer.Argument(parser=path, help="Run folders.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the files (default: figures/ in the run, or here for several)."),
+        typer.Option(
+            parser=path, help="Folder for the files (default: figures/ in the run, or here for several)."
+        ),
     ] = None,
     only: Annotated[
         str | None,
@@ -91,11 +99,15 @@ def figures(
 
 def views(
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(help="Picture to write: .png, .jpg or .webp; it must not exist.")],
+    out: Annotated[
+        Path, typer.Option(parser=path, help="Picture to write: .png, .jpg or .webp; it must not exist.")
+    ],
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
-    count: Annotated[int, typer.Option("--views", min=1, help="Views of each image.")] = 5,
+    count: Annotated[int, typer.Option("--views", min=1, max=64, help="Views of each image.")] = 5,
     images: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="Of the choice of images and of the views.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the choice of images and of the views.")
+    ] = 0,
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,

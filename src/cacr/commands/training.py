@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, given, pretrain_setting, show
-from cacr.config import read_settings_file
+from cacr.commands.options import DataRoot, Download, SetOption, given, keywords, path, pretrain_setting, show
+from cacr.config import PretrainSettings, read_settings_file
 from cacr.errors import UserError
 from cacr.shell import resume_command, shell_words
 
@@ -20,9 +20,9 @@ STOPPED = 2
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Run folder; a demo that is there is continued.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(parser=path, help="Run folder; a demo that is there is continued.")
+    ] = Path("runs/demo"),
 ) -> None:
     """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
     from cacr.commands.demo import run_demo
@@ -32,11 +32,12 @@ def demo(
 
 
 def pretrain(
+    context: typer.Context,
     data: Annotated[
         str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder: absent or empty, or with --resume the run.")
+        Path | None, typer.Option(parser=path, help="Run folder: absent or empty, or with --resume the run.")
     ] = None,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
@@ -59,7 +60,9 @@ def pretrain(
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags win over it.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(parser=path, help="YAML file of settings; flags win over it.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print settings, sizes, memory and steps; train nothing.")
@@ -75,23 +78,21 @@ def pretrain(
 
     cacr pretrain --recipe imagenet-moco-v2-cacr-k4 --devices 8 --dry-run
     """
-    flags = dict(locals())
-    for name in ("out", "assignments", "config", "resume", "dry_run"):
-        del flags[name]
+    flags = {name: value for name, value in context.params.items() if name in PretrainSettings.model_fields}
     values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
     if dry_run:
-        from cacr.training import dry_run as describe_run
+        from cacr.training.dry_run import dry_run as describe_run
 
         show("\n".join(describe_run(values)))
         return
     if out is None:
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
-    from cacr.api import pretrain_with
+    from cacr.api import pretrain as train
     from cacr.diagnostics.selection import describe_best
     from cacr.runs.folder import RunFolder
 
     with _interruptible(out, resume_command(out)):
-        outcome = pretrain_with(values, out, resume=resume)
+        outcome = train(out=out, resume=resume, **keywords(values, "out", "resume"))
     if outcome.status == "finished":
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):

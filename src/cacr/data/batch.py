@@ -13,16 +13,16 @@ class Batch:
     """Images with their numbers.
 
     Attributes:
-        images: from an ``ArraySource`` one raw uint8 tensor (n, 3, height, width); from any other source
-            what ``crop`` made of each image, stacked: one uint8 tensor (views, n, 3, size, size) for each
-            output size.
+        images: what :class:`cacr.views.Views` takes. From a source in memory one raw uint8 tensor
+            (n, 3, height, width); from any other what ``crop`` made of each image, stacked: one uint8 tensor
+            (views, n, 3, size, size) for each output size.
         index: (n,) the images' numbers in the source.
         labels: (n,) their classes, or None.
         captions: their sentences, or None.
         unreadable: images that should have been here and could not be decoded.
     """
 
-    images: list[torch.Tensor]
+    images: torch.Tensor | list[torch.Tensor]
     index: torch.Tensor
     labels: torch.Tensor | None = None
     captions: tuple[Captions, ...] | None = None
@@ -35,7 +35,9 @@ class Batch:
         """The same batch in page-locked memory, from which a GPU copies without waiting."""
         return replace(
             self,
-            images=[image.pin_memory() for image in self.images],
+            images=self.images.pin_memory()
+            if isinstance(self.images, torch.Tensor)
+            else [image.pin_memory() for image in self.images],
             index=self.index.pin_memory(),
             labels=None if self.labels is None else self.labels.pin_memory(),
         )

@@ -27,10 +27,12 @@ class Loader:
     images, and dropped otherwise (next epoch's order is another). Without ``shuffle`` every image comes
     exactly once, in order, and a process whose share of the last batch is empty does not get that batch.
 
-    An ``ArraySource`` is indexed, without worker processes and without ``crop``. Images of any other source
-    are decoded and cropped in ``workers`` processes (0: in this one). One that cannot be decoded is
-    replaced, with ``shuffle``, by the next one that can and is not in the share already, and left out
-    without; ``unreadable`` remembers it. More than ``max_unreadable`` of all images stops the run.
+    An ``ArraySource`` is indexed, without worker processes, and its images come as they are; those of any
+    other source are decoded and cropped in ``workers`` processes (0: in this one). Either way
+    ``views(batch.images, draw)`` makes views of them: this is the one place that tells images in memory from
+    images in files. An image that cannot be decoded is replaced, with ``shuffle``, by the next one that can
+    and is not in the share already, and left out without; ``unreadable`` remembers it. More than
+    ``max_unreadable`` of all images stops the run.
 
     A stream is shared out in stretches: each process reads its own part of the shards, whose order depends
     on the seed and the epoch, and draws from a buffer of the next 1,024 images. Batches of a stream
@@ -44,7 +46,8 @@ class Loader:
         world_size: how many processes share a batch.
         workers: processes that decode.
         crop: makes an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) for
-            each output size; it must be picklable. Needed for every source but an ``ArraySource``.
+            each output size; it must be picklable. Needed for every source but an ``ArraySource``, which does
+            without.
         shuffle: for training; otherwise one pass in order, for evaluation.
         at_least: shorter side in pixels that ``crop`` needs; larger JPEG files are decoded at a fraction of
             their size.
@@ -73,8 +76,6 @@ class Loader:
     ) -> None:
         if shuffle:
             _check_batch_size(len(source), batch_size, world_size)
-        if crop is None and not isinstance(source, ArraySource):
-            raise ValueError("images of different sizes need a crop")
         self.source = source
         self.max_unreadable = max_unreadable
         self.pin_memory = pin_memory
@@ -82,7 +83,9 @@ class Loader:
         self.batches_per_epoch = len(self._plan)
         self.unreadable: dict[int, Problem] = {}
         self._workers: Workers | None = None
-        if crop is not None and not isinstance(source, ArraySource):
+        if not isinstance(source, ArraySource):
+            if crop is None:
+                raise ValueError("images of different sizes need a crop")
             decoder = Decoder(source, crop, seed, at_least, replace=shuffle, workers=workers)
             self._workers = Workers(decoder, workers, pin_memory=pin_memory)
 
@@ -110,7 +113,7 @@ class Loader:
         labels, captions = self.source.labels, self.source.captions
         for indices in self._plan.batches(epoch, start):
             batch = Batch(
-                images=[self.source.take(indices)],
+                images=self.source.take(indices),
                 index=torch.from_numpy(indices),
                 labels=None if labels is None else torch.from_numpy(labels[indices]),
                 captions=None if captions is None else tuple(captions[index] for index in indices),

@@ -27,6 +27,10 @@ class Sample(NamedTuple):
     target: int | Captions | None
 
 
+class Assumption(str):
+    """A note on what was taken for labels, which goes without saying where labels were asked for."""
+
+
 class Source(ABC):
     """Images by number, with labels or captions where there are any.
 
@@ -54,6 +58,11 @@ class Source(ABC):
         self.notes: tuple[str, ...] = tuple(notes)
         if self.labels is not None:
             _check_labels(name, self.labels, self.class_names)
+
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        """Height and width of images that lie decoded in memory, all of one size; None where each is a file."""
+        return None
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -1,6 +1,6 @@
 """Embeddings of the held-out images: the same views at every measurement, by a model at rest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cacr.data import ArraySource, Loader, Source
+from cacr.data import Batch, Loader, Source
+from cacr.data.errors import too_many_unreadable
 from cacr.data.order import share
 from cacr.frameworks import gather
 from cacr.randomness import generator
@@ -52,7 +53,7 @@ class HeldOutImages:
         self.views = Views(
             [centre, *measured_views(job.views)], job.views.mean, job.views.std, device=job.fabric.device
         )
-        if not isinstance(source, ArraySource):
+        if source.image_size is None:  # their crops are kept
             each = sum(3 * view.size**2 for view in self.views.augmentations)
             source = source.subset(np.arange(min(len(source), max(2, MOST_BYTES // each))))
         fabric = job.fabric
@@ -62,47 +63,33 @@ class HeldOutImages:
         rank, processes = (fabric.global_rank, fabric.world_size) if self._shared else (0, 1)
         mine = share(chunks, rank, processes)
         self._first = mine.start * CHUNK
-        self._source = source.subset(np.arange(self._first, min(mine.stop * CHUNK, len(source))))
-        self._crops: list[Tensor] = []
-        self._labels: Tensor | None = None
-        if isinstance(source, ArraySource):
-            labels = self._source.labels
-            self._labels = None if labels is None else torch.from_numpy(labels)
-        else:
-            self._decode()
-
-    def _decode(self) -> None:
-        """Keep the crops of the images that can be read."""
-        settings = self._job.settings
-        assert isinstance(settings.workers, int)
-        loader = Loader(
-            self._source,
+        self._loader = Loader(
+            source.subset(np.arange(self._first, min(mine.stop * CHUNK, len(source)))),
             batch_size=CHUNK,
-            seed=settings.seed,
-            workers=settings.workers,
+            seed=job.settings.seed,
+            workers=job.settings.workers,
             crop=self.views.crop,
             shuffle=False,
             at_least=self.views.at_least,
             max_unreadable=1.0,
         )
-        batches = list(loader.epoch(0))
-        loader.close()
-        self._crops = [
-            torch.cat([batch.images[run] for batch in batches], dim=1) for run in range(len(self.views.runs))
-        ]
-        labels = [batch.labels for batch in batches if batch.labels is not None]
-        self._labels = torch.cat(labels) if len(labels) == len(batches) else None
+        # Files are decoded once, and what was cut out of them is kept; images in memory are there already.
+        self._kept = list(self._loader.epoch(0)) if source.image_size is None else None
+        self._loader.close()
+        if self._kept == []:
+            raise too_many_unreadable([*self._loader.unreadable.values()], len(self._loader.source), 0.0)
+        labels = [batch.labels for batch in self._batches()]
+        known = [each for each in labels if each is not None]
+        self._labels = torch.cat(known) if len(known) == len(labels) else None
+
+    def _batches(self) -> Iterable[Batch]:
+        return self._loader.epoch(0) if self._kept is None else self._kept
 
     def chunks(self) -> Iterator[list[Tensor]]:
         """Views of a few images of this process at a time: first that of evaluation, then random ones."""
-        count = self._crops[0].shape[1] if self._crops else len(self._source)
-        for begin in range(0, count, CHUNK):
-            end = min(begin + CHUNK, count)
-            draw = generator("diagnostics", self._job.settings.seed, self._first + begin)
-            if isinstance(self._source, ArraySource):
-                yield self.views(self._source.take(np.arange(begin, end)), draw)
-            else:
-                yield self.views.colour([crops[:, begin:end] for crops in self._crops], draw)
+        for number, batch in enumerate(self._batches()):
+            draw = generator("diagnostics", self._job.settings.seed, self._first + number * CHUNK)
+            yield self.views(batch.images, draw)
 
     @torch.no_grad()
     def embed(self) -> Embedded:

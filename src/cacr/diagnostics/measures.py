@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from cacr.features.neighbours import vote
 from cacr.losses.engine.pairs import unit
 from cacr.losses.measures import (
     alignment,
@@ -98,9 +99,9 @@ def online_knn(features: Tensor, labels: Tensor) -> float:
     x = unit(features)
     cosines = (x @ x.T).fill_diagonal_(-torch.inf)
     near, index = cosines.topk(min(NEIGHBOURS, len(x) - 1), dim=1)
-    votes = ((near - near[:, :1]) / TEMPERATURE).exp()
     _, labels = torch.unique(labels, return_inverse=True)  # numbers of classes may have gaps
-    score = votes.new_zeros(len(x), int(labels.max()) + 1).scatter_add_(1, labels[index], votes)
+    classes = int(labels.max()) + 1
+    score = vote(near, labels[index], classes=classes, temperature=TEMPERATURE, shares=False)
     return float((score.argmax(1) == labels).double().mean())
 
 

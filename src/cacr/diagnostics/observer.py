@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import torch
 from rich.console import Console
 
 from cacr.data import Source
@@ -18,9 +17,9 @@ from cacr.diagnostics.measures import (
 )
 from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import draw_pictures, is_due
+from cacr.diagnostics.trivial import trivial_loss
 from cacr.diagnostics.verdict import STOPPING, diverging, judge
-from cacr.frameworks import Framework
-from cacr.losses.engine.pairs import queued, unit
+from cacr.losses.engine.pairs import unit
 from cacr.runs import scales
 from cacr.runs.rows import GrowingRows
 from cacr.runs.run import Run
@@ -50,7 +49,6 @@ class RunObserver:
     def __init__(self, job: Training, source: Source, console: Console) -> None:
         self._job, self._console = job, console
         self._images = HeldOutImages(job, source)
-        assert isinstance(job.settings.batch_size, int) and isinstance(job.settings.views, int)
         self._trivial_loss = trivial_loss(
             job.method, images=job.settings.batch_size, views=job.settings.views
         )
@@ -92,9 +90,7 @@ class RunObserver:
 
     def due(self, epoch: int) -> bool:
         """Whether to look after ``epoch`` epochs."""
-        every = self._job.settings.measure_every_epochs
-        assert isinstance(every, int)
-        return epoch % every == 0
+        return epoch % self._job.settings.measure_every_epochs == 0
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
         """Measure and judge (see :class:`cacr.training.observer.Observer`)."""
@@ -130,28 +126,9 @@ class RunObserver:
         return stop
 
     def _keep(self, snapshot: Snapshot) -> None:
-        epochs = self._job.settings.epochs
-        assert isinstance(epochs, int)
-        if is_due(snapshot.epoch, epochs, self._epochs_kept):
+        if is_due(snapshot.epoch, self._job.settings.epochs, self._epochs_kept):
             write_snapshot(self._job.run.diagnostics, snapshot)
             self._epochs_kept.append(snapshot.epoch)
-
-
-@torch.no_grad()
-def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
-    """The loss of an encoder that maps all images to one point, where the objective is made of pairs.
-
-    Args:
-        method: gives the objective and the number of negatives.
-        images: of a global batch.
-        views: of an image.
-    """
-    point = torch.ones(views, 2, 1)  # the second image is one negative, and the queue all others
-    queue = torch.ones(max(1, method.negatives(images, views).number - 1), 1)
-    try:
-        return float(method.objective.of(queued(point, point, queue))["loss"])
-    except (TypeError, ValueError):  # not made of pairs, or not of these
-        return None
 
 
 def _short(measured: Mapping[str, float]) -> str:

@@ -22,8 +22,9 @@ WEIGHTS = "encoder.safetensors"
 _INFO = TypeAdapter(EncoderInfo)
 _FORMAT = TypeAdapter(dict[str, Any])
 
-LARGEST_SIDE, LARGEST_WIDTH, LARGEST_NUMBER = 4096, 16.0, 1e4
-"""What ``encoder.json`` may say of image sizes, of the width and of means: far above what an encoder can be."""
+LARGEST_SIDE, LARGEST_WIDTH, LARGEST_NUMBER = 4096, 4.0, 1e4
+"""What ``encoder.json`` may say of image sizes, of the width and of means: far above what an
+encoder can be, but for the width, whose bound is the setting's: it is built before its weights are compared."""
 
 
 def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:

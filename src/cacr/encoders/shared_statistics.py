@@ -11,11 +11,13 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from cacr.distributed import world_size
+
 
 def asks_others(layer: _BatchNorm) -> bool:
     """Whether a layer has to ask other processes for its statistics now."""
     asked = layer.training and getattr(layer, "shared", False)
-    return asked and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    return asked and world_size() > 1
 
 
 def normalise_together(layer: _BatchNorm, x: Tensor, views: int) -> Tensor:
@@ -60,7 +62,7 @@ class _Normalised(torch.autograd.Function):
         var, mean = torch.var_mean(wide, dims, correction=0)
         count = torch.full_like(mean[:1], wide.numel() / mean.numel())
         own = torch.cat([mean, var, count])
-        gathered = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+        gathered = [torch.empty_like(own) for _ in range(world_size())]
         dist.all_gather(gathered, own)
         found = torch.stack(gathered)
         means, variances, counts = found[:, : len(mean)], found[:, len(mean) : -1], found[:, -1:]

@@ -2,45 +2,24 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings
+from cacr.config import EvaluateSettings
 from cacr.data import SOURCES
-from cacr.encoders import Encoder, load_encoder
-from cacr.encoders.files import WEIGHTS, weights_file
 from cacr.errors import UserError
-from cacr.evaluation.baselines import BASELINES
-from cacr.evaluation.features import Progress
-from cacr.evaluation.labelled import LabelledData, open_labelled
-from cacr.evaluation.machine import choose_machine
-from cacr.evaluation.options import TransferSettings
-from cacr.evaluation.processes import rank
-from cacr.evaluation.registry import PROTOCOLS
-from cacr.evaluation.sets import is_suite
-from cacr.evaluation.settings import check_metric, evaluate_settings, protocol_settings
-from cacr.evaluation.task import Task
-from cacr.files import require_writable
+from cacr.evaluation.contestants import Contestant, contestants
+from cacr.evaluation.data.labelled import LabelledData, open_labelled
+from cacr.evaluation.data.sets import is_suite
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings
+from cacr.evaluation.settings import Evaluation
+from cacr.features.encode import Progress
+from cacr.features.machine import choose_machine
+from cacr.features.processes import rank
 from cacr.reading.files import user_path
-from cacr.runs.result import Result, fingerprint, write_result
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """What is measured.
-
-    Attributes:
-        subject: ``encoder``, or the name of a baseline.
-        encoder: Its weights at rest.
-        folder: Where its results go.
-        weights: Fingerprint of the run's weights, by which a result is known to be about them.
-    """
-
-    subject: str
-    encoder: Encoder
-    folder: Path
-    weights: str
+from cacr.runs.result import Result, write_result
 
 
 def evaluate_run(
@@ -51,20 +30,17 @@ def evaluate_run(
     With ``devices`` or under torchrun several processes encode together; each then trains the same classifiers on
     the same features, and the first one writes. Processes that are started here show no progress.
     """
-    settings = evaluate_settings(values)
+    asked = Evaluation.parse(values)
+    settings = asked.settings
     if settings.devices == 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
-        return evaluate(run, settings, progress=progress)
-    from cacr.training.launch import launch
+        return _evaluate(run, asked, progress)
+    from cacr.training.launch import Where, launch
 
-    where = PretrainSettings(
-        data=settings.data, devices=settings.devices, accelerator=settings.accelerator, precision="float32"
-    )
+    where = Where(settings.accelerator, settings.devices)
     return [Result(**plain) for plain in launch(_evaluate_together, where, run, settings)]
 
 
-def _evaluate_together(
-    fabric: object, where: PretrainSettings, run: str | Path, settings: EvaluateSettings
-) -> list[dict[str, Any]]:
+def _evaluate_together(fabric: object, run: str | Path, settings: EvaluateSettings) -> list[dict[str, Any]]:
     """Results as plain values: Fabric refuses to bring frozen dataclasses home."""
     return [asdict(result) for result in evaluate(run, settings)]
 
@@ -81,47 +57,28 @@ def evaluate(
 
     Returns:
         A result for each protocol and subject, the encoder first; each is also written to
-        :func:`evaluation_folder` (see ``Result.file_name``).
+        :func:`cacr.evaluation.contestants.evaluation_folder` (see ``Result.file_name``).
     """
+    return _evaluate(run, Evaluation.of(settings), progress)
+
+
+def _evaluate(run: str | Path, asked: Evaluation, progress: Progress | None) -> list[Result]:
+    settings = asked.settings
     if is_suite(settings.data):
         raise UserError(f"{settings.data} is many data sets: use evaluate_suite")
-    chosen = protocol_settings(settings.protocols, settings.options)
-    check_metric(settings.metric, chosen)
     subjects = contestants(run, settings)
     data = open_labelled(settings)
     return [
         result
         for contestant in subjects
-        for result in measure(contestant, data, chosen, settings, progress=progress)
+        for result in measure(contestant, data, asked.protocols, settings, progress=progress)
     ]
-
-
-def contestants(run: str | Path, settings: EvaluateSettings) -> list[Contestant]:
-    """The encoder of a run, then the baselines asked for.
-
-    Raises:
-        UserError: an encoder that cannot be loaded, an unknown baseline, or a folder that cannot be written.
-    """
-    make_baselines = {name: BASELINES[name] for name in settings.baselines}
-    encoder = load_encoder(run)
-    folder, weights = evaluation_folder(run), fingerprint(weights_file(Path(run)))
-    require_writable(folder)
-    models = {"encoder": encoder}
-    models |= {name: make(encoder.info, settings.seed) for name, make in make_baselines.items()}
-    return [Contestant(subject, model, folder, weights) for subject, model in models.items()]
-
-
-def evaluation_folder(run: str | Path) -> Path:
-    """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others."""
-    file = weights_file(Path(run))
-    folder = file.parent / "evaluation"
-    return folder if file.name == WEIGHTS else folder / file.stem
 
 
 def measure(
     contestant: Contestant,
     data: LabelledData,
-    chosen: Mapping[str, Settings],
+    chosen: Mapping[str, ProtocolSettings],
     settings: EvaluateSettings,
     *,
     progress: Progress | None = None,
@@ -136,7 +93,7 @@ def measure(
     )
     task = Task(contestant.encoder, data, settings.seed, machine, progress, settings.max_unreadable)
     for protocol, options in chosen.items():
-        if data.several is not None and not isinstance(options, TransferSettings):
+        if data.several is not None and not options.several_classes:
             raise UserError(
                 f"images of {settings.data} show several classes, which {protocol} cannot judge: use fewshot or "
                 "transfer, or --set metric=accuracy"
@@ -158,7 +115,7 @@ def _location(spec: str, settings: EvaluateSettings) -> str:
 
 
 def _measure(
-    task: Task, contestant: Contestant, protocol: str, options: Settings, settings: EvaluateSettings
+    task: Task, contestant: Contestant, protocol: str, options: ProtocolSettings, settings: EvaluateSettings
 ) -> Result:
     """Run one protocol, and put down with its score what it depends on."""
     score = PROTOCOLS[protocol](task, options)
@@ -193,4 +150,6 @@ def _measure(
         also=score.also,
         locations=locations(settings),
         weights=contestant.weights,
+        held_out=data.held_out,
+        assumptions=list(data.assumptions),
     )

@@ -1,10 +1,23 @@
-"""Protocols by name, and what they find."""
+"""Protocols by name, what their settings tell of them, and what they find."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, get_type_hints
 
+from cacr.config import Settings
 from cacr.registry import Registry
+
+
+class ProtocolSettings(Settings):
+    """Settings of a protocol; the class also says what the protocol can do.
+
+    Attributes:
+        own_measure: It measures something that ``metric`` does not choose.
+        several_classes: It can judge images that show several classes.
+    """
+
+    own_measure: ClassVar[bool] = False
+    several_classes: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -30,3 +43,13 @@ class Score:
 
 PROTOCOLS: Registry[Callable[..., Score]] = Registry("protocol")
 """Name -> function of a ``task`` and of its own ``settings``, whose annotation says what kind they are."""
+
+
+def settings_of(protocol: str) -> type[ProtocolSettings]:
+    """The kind of settings that a protocol takes.
+
+    Raises:
+        UnknownNameError: there is no such protocol.
+    """
+    kind: type[ProtocolSettings] = get_type_hints(PROTOCOLS[protocol])["settings"]
+    return kind

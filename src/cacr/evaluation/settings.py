@@ -1,47 +1,71 @@
 """Settings of an evaluation and of its protocols, from plain values by name."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from dataclasses import dataclass
+from typing import Any, Self
 
-from cacr.config import EvaluateSettings, Settings, make, make_what_fits
+from cacr.config import EvaluateSettings, listed_names, make, make_what_fits
 from cacr.errors import SettingsError, UserError
-from cacr.evaluation.metrics import METRICS
-from cacr.evaluation.registry import PROTOCOLS
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, settings_of
+from cacr.evaluation.results.metrics import METRICS
 from cacr.registry import UnknownNameError, nearest
 
 
-def evaluate_settings(values: Mapping[str, Any]) -> EvaluateSettings:
-    """Settings from plain values; names that an evaluation itself does not have are options of its protocols.
+@dataclass(frozen=True)
+class Evaluation:
+    """What is to be measured, read and checked once.
 
-    Raises:
-        SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
+    Attributes:
+        settings: Of the evaluation.
+        protocols: Settings of each protocol by its name, in the order asked for.
     """
-    own = {name: value for name, value in values.items() if name in EvaluateSettings.model_fields}
-    others = {name: value for name, value in values.items() if name not in own}
-    given = own.get("options", {})
-    if isinstance(given, Mapping):
-        own["options"] = {**given, **others}
-    settings, problems = make_what_fits(EvaluateSettings, own)
-    try:
-        protocol_settings(settings.protocols, settings.options)
-    except SettingsError as error:
-        problems += error.problems
-    if problems:
-        raise SettingsError(problems)
-    return settings
+
+    settings: EvaluateSettings
+    protocols: dict[str, ProtocolSettings]
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """From plain values; names that an evaluation itself does not have are options of its protocols.
+
+        Raises:
+            SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
+            UserError: the metric is unknown, or would change nothing.
+        """
+        own = {name: value for name, value in values.items() if name in EvaluateSettings.model_fields}
+        others = {name: value for name, value in values.items() if name not in own}
+        given = own.get("options", {})
+        if isinstance(given, Mapping):
+            own["options"] = {**given, **others}
+        settings, problems = make_what_fits(EvaluateSettings, own)
+        protocols: dict[str, ProtocolSettings] = {}
+        try:
+            protocols = protocol_settings(settings.protocol, settings.options)
+        except SettingsError as error:
+            problems += error.problems
+        if problems:
+            raise SettingsError(problems)
+        check_metric(settings.metric, protocols)
+        return cls(settings, protocols)
+
+    @classmethod
+    def of(cls, settings: EvaluateSettings) -> Self:
+        """From settings whose options are still plain values; raises as :meth:`parse` does."""
+        protocols = protocol_settings(settings.protocol, settings.options)
+        check_metric(settings.metric, protocols)
+        return cls(settings, protocols)
 
 
-def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> dict[str, Settings]:
+def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> dict[str, ProtocolSettings]:
     """Settings of each protocol from options by name: ``k`` for all that have it, ``knn.k`` for one.
 
     Raises:
         SettingsError: naming every unknown protocol and wrong option at once, with the nearest names.
     """
     problems: list[str] = []
-    kinds: dict[str, type[Settings]] = {}
+    kinds: dict[str, type[ProtocolSettings]] = {}
     for protocol in protocols:
         try:
-            kinds[protocol] = get_type_hints(PROTOCOLS[protocol])["settings"]
+            kinds[protocol] = settings_of(protocol)
         except UnknownNameError as error:
             problems.append(str(error))
     places = {
@@ -55,7 +79,7 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
             chosen[protocol][field] = value
         if not places[name]:
             problems.append(f"there is no setting {name!r}; {nearest(name, _names(kinds, '.' in name))}")
-    made: dict[str, Settings] = {}
+    made: dict[str, ProtocolSettings] = {}
     for protocol, kind in kinds.items():
         try:
             made[protocol] = make(kind, chosen[protocol])
@@ -66,12 +90,7 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
     return made
 
 
-def has_own_measure(settings: Settings) -> bool:
-    """Whether a protocol measures something that ``metric`` does not choose."""
-    return bool(getattr(settings, "own_measure", False))
-
-
-def check_metric(metric: str, chosen: Mapping[str, Settings]) -> None:
+def check_metric(metric: str, chosen: Mapping[str, ProtocolSettings]) -> None:
     """Refuse a metric that would change nothing.
 
     Raises:
@@ -80,26 +99,20 @@ def check_metric(metric: str, chosen: Mapping[str, Settings]) -> None:
     if metric == "auto":
         return
     METRICS[metric]  # an unknown name is told
-    if all(has_own_measure(settings) for settings in chosen.values()):
+    if all(settings.own_measure for settings in chosen.values()):
         raise UserError(
             f"metric={metric} would change nothing: {' and '.join(chosen)} have measures of their own; leave it out"
         )
 
 
-def listed_names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names from a list, or from one string with commas."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(str(part).strip() for part in parts)
-
-
 def quick_options(protocols: str | Sequence[str]) -> dict[str, str]:
     """The option that shortens the search of protocols that search; none where no one does, which is quick anyway."""
-    known = [PROTOCOLS[name] for name in listed_names(protocols) if name in PROTOCOLS]
-    searches = any("search" in get_type_hints(protocol)["settings"].model_fields for protocol in known)
+    known = [settings_of(name) for name in listed_names(protocols) if name in PROTOCOLS]
+    searches = any("search" in kind.model_fields for kind in known)
     return {"search": "quick"} if searches else {}
 
 
-def _names(kinds: Mapping[str, type[Settings]], dotted: bool) -> list[str]:
+def _names(kinds: Mapping[str, type[ProtocolSettings]], dotted: bool) -> list[str]:
     """Every name that an option may have."""
     if dotted:
         return [f"{protocol}.{field}" for protocol, kind in kinds.items() for field in kind.model_fields]

@@ -7,19 +7,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from cacr.config import EvaluateSettings, Settings
+from cacr.config import EvaluateSettings
 from cacr.errors import UserError, refusal
-from cacr.evaluation.evaluate import Contestant, contestants, evaluation_folder, locations, measure
-from cacr.evaluation.features import Progress
-from cacr.evaluation.labelled import metric_of, open_labelled
-from cacr.evaluation.sets import SUITE, is_suite
-from cacr.evaluation.settings import (
-    check_metric,
-    evaluate_settings,
-    has_own_measure,
-    protocol_settings,
-)
-from cacr.evaluation.suite_report import Failure, SuiteReport
+from cacr.evaluation.contestants import Contestant, contestants, evaluation_folder
+from cacr.evaluation.data.labelled import metric_of, open_labelled
+from cacr.evaluation.data.sets import SUITE, is_suite
+from cacr.evaluation.evaluate import locations, measure
+from cacr.evaluation.registry import ProtocolSettings
+from cacr.evaluation.results.suite_report import Failure, SuiteReport
+from cacr.evaluation.settings import Evaluation
+from cacr.features.encode import Progress
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.result import Result, read_results, versions
@@ -65,18 +62,21 @@ def evaluate_suite(
         progress: Called with what is done and what there is to do, anew for each piece of work.
         tell: Called with a line of text when a data set is done.
     """
-    settings = evaluate_settings(values)
+    asked = Evaluation.parse(values)
+    settings, chosen = asked.settings, asked.protocols
     if settings.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError(
             "suite:PATH and --against are measured by one process, since one that fails on a data set would hold "
             "up the others: leave devices and torchrun out"
         )
-    chosen = protocol_settings(settings.protocols, settings.options)
-    check_metric(settings.metric, chosen)
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
     report = SuiteReport(
-        settings.data, [Path(data).name for data in sets], list(chosen), [name for name, _ in entrants]
+        settings.data,
+        [Path(data).name for data in sets],
+        list(chosen),
+        [name for name, _ in entrants],
+        rival=None if against is None else _rival_name(against),
     )
     for name, data in zip(report.sets, sets, strict=True):
         one = settings.model_copy(update={"data": data})
@@ -110,7 +110,7 @@ def _enter(
     if against is not None:
         try:
             (rival,) = contestants(against, settings.model_copy(update={"baselines": ()}))
-            entrants.append((_rival_name(against), rival))
+            entrants.append((f"against {_rival_name(against)}", rival))
         except UserError as error:
             problems.append(str(error))
     if problems:
@@ -120,13 +120,13 @@ def _enter(
 
 def _rival_name(run: str | Path) -> str:
     path = Path(run).absolute()
-    return f"against {path.name if path.is_dir() else path.stem}"
+    return path.name if path.is_dir() else path.stem
 
 
 def _measure_set(
     entrants: Sequence[tuple[str, Contestant]],
     settings: EvaluateSettings,
-    chosen: Mapping[str, Settings],
+    chosen: Mapping[str, ProtocolSettings],
     need_test: bool,
     progress: Progress | None,
 ) -> Iterator[tuple[str, Result]]:
@@ -137,7 +137,7 @@ def _measure_set(
         missing = dict(chosen)
         for protocol, options in chosen.items():
             key = _expected(contestant, protocol, options, settings)
-            metric = None if has_own_measure(options) else metric_of(settings)
+            metric = None if options.own_measure else metric_of(settings)
             known = [r for r in stored if _key(r) == key and metric in (None, r.metric)]
             if known:
                 yield name, known[0]
@@ -166,7 +166,9 @@ def _key(result: Result) -> str:
     )
 
 
-def _expected(contestant: Contestant, protocol: str, options: Settings, settings: EvaluateSettings) -> str:
+def _expected(
+    contestant: Contestant, protocol: str, options: ProtocolSettings, settings: EvaluateSettings
+) -> str:
     """The key that a result will have."""
     return json.dumps(
         [
@@ -193,7 +195,7 @@ def _line(report: SuiteReport, name: str) -> str:
 
 
 def _write(
-    folder: Path, report: SuiteReport, settings: EvaluateSettings, chosen: Mapping[str, Settings]
+    folder: Path, report: SuiteReport, settings: EvaluateSettings, chosen: Mapping[str, ProtocolSettings]
 ) -> None:
     """The summary so far."""
     what = [settings.data, locations(settings), report.contestants, settings.seed]

@@ -1,7 +1,15 @@
-"""Frameworks: how the views of a batch become queries, keys and a loss."""
+"""Frameworks: how the views of a batch become queries, keys and a loss. A new one is imported here."""
 
 from cacr.frameworks.chunks import describe_chunks, encode_twice, in_chunks
-from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, Negatives
+from cacr.frameworks.framework import (
+    FRAMEWORKS,
+    Facts,
+    Framework,
+    NegativeCount,
+    Shared,
+    batch_negatives,
+    encode_views,
+)
 from cacr.frameworks.gather import Exchange, exchanged, gather
 from cacr.frameworks.in_batch import InBatch
 from cacr.frameworks.momentum import Momentum
@@ -14,10 +22,13 @@ __all__ = [
     "Framework",
     "InBatch",
     "Momentum",
-    "Negatives",
+    "NegativeCount",
     "Queue",
+    "Shared",
+    "batch_negatives",
     "describe_chunks",
     "encode_twice",
+    "encode_views",
     "exchanged",
     "gather",
     "in_chunks",

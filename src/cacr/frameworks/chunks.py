@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
+from cacr.distributed import world_size
 from cacr.encoders import held_statistics
-from cacr.frameworks.gather import world_size
 from cacr.losses import Ring
 
 Views = Sequence[Tensor]

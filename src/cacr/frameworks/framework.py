@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from cacr.encoders import Encoder, normalise_per_view
 from cacr.frameworks.chunks import encode_twice, in_chunks
 from cacr.frameworks.gather import Exchange
-from cacr.losses import Objective
+from cacr.losses import Input, Objective
+from cacr.losses.engine.pairs import NO_LOCAL_KEYS
 from cacr.registry import Registry
 
 
-class Negatives(NamedTuple):
+class NegativeCount(NamedTuple):
     """How many negatives a query has, and where they come from."""
 
     number: int
@@ -38,46 +39,81 @@ class Facts(NamedTuple):
     transformer: bool
 
 
+class Shared(TypedDict, total=False):
+    """The keywords that every framework takes and hands on to :class:`Framework`."""
+
+    batch_norm: str
+    exchange: Exchange
+    encode_chunk: int | None
+
+
 class Framework(nn.Module, ABC):
     """Base of the frameworks.
 
-    A framework is made as ``Kind(encoder, head, objective, batch_norm=..., **options)``, with a ``predictor`` too
-    where ``has_predictor`` says so. Its keyword arguments that have defaults are settings (``--set``).
+    A framework is made as ``Kind(encoder, head, objective, **shared, **options)``, with a ``predictor`` too where
+    ``has_predictor`` says so. The keyword arguments that it adds to these, with defaults, are settings (``--set``).
 
-    Attributes:
+    What it declares is all that decides which objectives it can train (:meth:`refusal`).
+
+    Args:
         encoder: images (n, 3, s, s) -> features; what is kept when the training is over.
         head: features -> the embeddings (n, dim) that are compared, and that the diagnostics measure.
-        objective: pairs -> named parts of the loss.
+        objective: what ``gives`` says -> named parts of the loss.
+        batch_norm: statistics ``per_view``, as if each view had its own forward, or ``joint``.
+        exchange: how processes share embeddings for the loss, see :func:`cacr.frameworks.gather.exchanged`.
+        encode_chunk: images encoded at a time, see :mod:`cacr.frameworks.chunks`; None: all of a process's.
+
+    Attributes:
+        gives: what the objective is computed from.
         has_predictor: whether it takes ``predictor``, embeddings -> predictions.
+        holds_targets: whether what the queries are compared with receives no gradient.
+        local_keys: whether local crops have keys too.
         usual_dim: dimension of the embeddings where nothing else is asked for.
         usual_optimizer: of an encoder that is no transformer, where nothing else is asked for.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
-        exchange: how processes share embeddings for the loss, see :func:`cacr.frameworks.gather.exchanged`.
-        encode_chunk: images encoded at a time, see :mod:`cacr.frameworks.chunks`; None: all of a process's.
         objective_defaults: options of the objective whose default is another one in this framework.
-        meaningless_options: options of the objective that mean nothing in this framework.
+        meaningless_options: options of the objective that mean nothing in this framework; ``negatives`` is among
+            them where the framework has negatives of its own.
     """
 
-    encoder: Encoder
-    head: nn.Module
-    objective: Objective
-    exchange: Exchange = "gather"
-    encode_chunk: int | None = None
+    gives: ClassVar[Input] = "pairs"
     has_predictor: ClassVar[bool] = False
+    holds_targets: ClassVar[bool] = False
+    local_keys: ClassVar[bool] = True
     usual_dim: ClassVar[int] = 128
     usual_optimizer: ClassVar[str] = "sgd"
     sync_batch_norm: ClassVar[bool] = False
     objective_defaults: ClassVar[Mapping[str, Any]] = {}
     meaningless_options: ClassVar[frozenset[str]] = frozenset()
 
-    @abstractmethod
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: nn.Module,
+        objective: Objective,
+        *,
+        batch_norm: str = "per_view",
+        exchange: Exchange = "gather",
+        encode_chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.objective = objective
+        self.batch_norm = batch_norm
+        self.exchange: Exchange = exchange
+        self.encode_chunk = encode_chunk
+
     def embed(self, views: Sequence[Tensor]) -> Tensor:
         """What gradients flow through: the queries (views, images, dim) of this process's images.
+
+        Here: the embeddings of all views.
 
         Args:
             views: one normalised tensor (views, images, 3, size, size) for each size of crop; the first one
                 holds the global crops, the others local ones.
         """
+        return encode_views(views, self.encoder, self.head, batch_norm=self.batch_norm)
 
     def targets(self, views: Sequence[Tensor]) -> Tensor | None:
         """What the queries are compared with and what is held: keys (views, images, dim) of this process, if any."""
@@ -103,14 +139,32 @@ class Framework(nn.Module, ABC):
         """Move what follows the weights without gradients, after ``step`` of ``total`` optimiser steps."""
         return None
 
-    @abstractmethod
-    def negatives(self, images: int, views: int) -> Negatives:
-        """Negatives of one query in a global batch of ``images`` with ``views`` views."""
+    def negatives(self, images: int, views: int) -> NegativeCount:
+        """Negatives of one query in a global batch of ``images`` with ``views`` views; here: of the batch itself."""
+        return batch_negatives(self.objective.negatives, images, views)
 
     @classmethod
     def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
         """Why the framework cannot train with an objective, with local crops or without; None where it can."""
-        return None
+        if why := objective.refusal(cls.gives):
+            return why
+        if objective.needs_predictor and not cls.has_predictor:
+            return cls._without_predictor()
+        if "negatives" in cls.meaningless_options:
+            return objective.fixed_negatives or None
+        return NO_LOCAL_KEYS if local and not cls.local_keys and objective.negatives == "same" else None
+
+    @classmethod
+    def _without_predictor(cls) -> str:
+        """What an objective misses that needs a predictor, and which frameworks have one."""
+        name = next((name for name in FRAMEWORKS if FRAMEWORKS[name] is cls), cls.__name__)
+        missing = (
+            "no predictor: without it"
+            if cls.holds_targets
+            else "no predictor and no held target: without them"
+        )
+        fitting = " or ".join(name for name in FRAMEWORKS if FRAMEWORKS[name].has_predictor)
+        return f"{name} has {missing} this objective collapses; take framework {fitting}"
 
     @classmethod
     def usual_head(cls, encoder: str, transformer: bool) -> str:
@@ -129,10 +183,10 @@ class Framework(nn.Module, ABC):
 
     @classmethod
     def option_names(cls) -> list[str]:
-        """The keyword arguments that are settings."""
+        """The keyword arguments that are settings: those that a framework adds to the shared ones."""
         parameters = signature(cls.__init__).parameters.values()
         keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty]
-        return [p.name for p in keywords if p.name != "batch_norm"]
+        return [p.name for p in keywords if p.name not in Shared.__annotations__]
 
     @classmethod
     def objective_options(cls, kind: type[Objective], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,13 +221,15 @@ def encode_views(views: Sequence[Tensor], *modules: nn.Module, batch_norm: str) 
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def batch_negatives(kind: str, images: int, views: int) -> Negatives:
+def batch_negatives(kind: str, images: int, views: int) -> NegativeCount:
     """Negatives from a batch of ``images``: those that ``cacr.losses.engine.pairs`` calls ``kind``."""
     others = images - 1
     match kind:
         case "all":
-            return Negatives(views * others, "all views of the other images in the batch")
+            return NegativeCount(views * others, "all views of the other images in the batch")
         case "cross" | "cross_upper":
-            return Negatives(others, "another view of the other images in the batch, for each pair of views")
+            return NegativeCount(
+                others, "another view of the other images in the batch, for each pair of views"
+            )
         case _:
-            return Negatives(others, "the other images in the batch, same view")
+            return NegativeCount(others, "the other images in the batch, same view")

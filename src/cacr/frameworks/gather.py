@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cacr.distributed import world_size
 from cacr.losses import Ring
 
 Exchange = Literal["gather", "ring"]
@@ -44,11 +45,6 @@ class _Gather(torch.autograd.Function):
         ring: Ring = ctx.ring
         start = sum(ring.sizes[: ring.rank])
         return grads[0][:, start : start + ring.images] * ring.world, None
-
-
-def world_size() -> int:
-    """The number of processes; 1 where there is no process group."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def gather(z: Tensor) -> Tensor:

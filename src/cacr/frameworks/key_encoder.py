@@ -9,9 +9,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from cacr.distributed import world_size
 from cacr.encoders import shares_statistics
 from cacr.frameworks.framework import encode_views
-from cacr.frameworks.gather import gather, world_size
+from cacr.frameworks.gather import gather
 from cacr.losses import Ring
 
 EmaSchedule = Literal["constant", "cosine"]

@@ -1,7 +1,7 @@
 """The momentum framework: MoCo v3, with a predictor and the keys of the batch as negatives."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from torch import Tensor, nn
 
@@ -10,13 +10,13 @@ from cacr.frameworks.framework import (
     FRAMEWORKS,
     Facts,
     Framework,
-    Negatives,
+    NegativeCount,
+    Shared,
     batch_negatives,
     encode_views,
 )
 from cacr.frameworks.gather import exchanged
 from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
-from cacr.frameworks.trial import why_not
 from cacr.losses import Objective, momentum
 
 EMA_TRANSFORMER, EMA_CONVOLUTIONS = 0.99, 0.996
@@ -31,16 +31,18 @@ class Momentum(Framework):
     images in the global batch, as the objective's ``negatives`` says; here ``cross`` is the default.
 
     Args:
-        encoder: images (n, 3, s, s) -> features.
+        encoder: as for :class:`Framework`.
         head: features -> embeddings, the projector.
         objective: pairs -> named parts of the loss.
         predictor: embeddings -> predictions of the same dimension.
-        batch_norm: statistics ``per_view``, as if each view had its own forward, or ``joint``.
         ema: share of itself that the momentum encoder keeps at the first step.
         ema_schedule: ``cosine`` from ``ema`` to 1 at the end, or ``constant``.
+        shared: as for :class:`Framework`.
     """
 
     has_predictor = True
+    holds_targets = True
+    local_keys = False
     usual_dim = 256
     usual_optimizer = "lars"
     sync_batch_norm = True
@@ -53,18 +55,14 @@ class Momentum(Framework):
         objective: Objective,
         *,
         predictor: nn.Module,
-        batch_norm: str = "per_view",
         ema: float = EMA_TRANSFORMER,
         ema_schedule: EmaSchedule = "cosine",
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.head = head
+        super().__init__(encoder, head, objective, **shared)
         self.predictor = predictor
-        self.objective = objective
-        self.batch_norm = batch_norm
         self.ema, self.ema_schedule = ema, ema_schedule
-        self.key_encoder = KeyEncoder(encoder, head, batch_norm=batch_norm)
+        self.key_encoder = KeyEncoder(encoder, head, batch_norm=self.batch_norm)
 
     def embed(self, views: Sequence[Tensor]) -> Tensor:
         """Predictions (views, images, dim) of all crops."""
@@ -86,11 +84,6 @@ class Momentum(Framework):
         self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
 
     @classmethod
-    def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
-        """Objectives that do not compare queries with keys."""
-        return why_not(objective, lambda q, k: momentum(q, k, objective.negatives), local=local)
-
-    @classmethod
     def usual_head(cls, encoder: str, transformer: bool) -> str:
         """Of MoCo v3: three layers for transformers, two for others."""
         return "moco_v3_vit" if transformer else "moco_v3"
@@ -106,7 +99,7 @@ class Momentum(Framework):
         """A share is at most the whole."""
         return [] if 0 <= options["ema"] <= 1 else [f"ema={options['ema']} must lie in [0, 1]"]
 
-    def negatives(self, images: int, views: int) -> Negatives:
+    def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
         found = batch_negatives(self.objective.negatives, images, views)
-        return Negatives(found.number, f"momentum keys of {found.origin}")
+        return NegativeCount(found.number, f"momentum keys of {found.origin}")

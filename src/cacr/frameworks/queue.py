@@ -1,17 +1,17 @@
 """The queue framework: MoCo v2, with keys of earlier batches as negatives."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
+from cacr.distributed import world_size
 from cacr.encoders import Encoder
-from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, Negatives, encode_views
-from cacr.frameworks.gather import exchanged, gather, world_size
+from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, NegativeCount, Shared, encode_views
+from cacr.frameworks.gather import exchanged, gather
 from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
-from cacr.frameworks.trial import why_not
-from cacr.losses import BYOLLoss, Objective, SimSiamLoss, queued
+from cacr.losses import Objective, queued
 from cacr.losses.engine.pairs import unit
 
 InBatchNegatives = Literal["gathered", "local", "off"]
@@ -32,18 +32,20 @@ class Queue(Framework):
     keys for as long as the queue fills, while the positives already pull all images together.
 
     Args:
-        encoder: images (n, 3, s, s) -> features.
-        head: features -> embeddings.
+        encoder: as for :class:`Framework`.
+        head: as for :class:`Framework`.
         objective: pairs -> named parts of the loss.
-        batch_norm: statistics ``per_view``, as if each view had its own forward, or ``joint``.
         queue_size: keys in the queue.
         ema: share of itself that the momentum encoder keeps at each step.
         ema_schedule: ``constant``, or ``cosine`` from ``ema`` to 1 at the end.
         in_batch: negatives from the batch: of all processes (``gathered``), of each process alone (``local``, as
             the authors ran it; the result then depends on the number of processes), or none (``off``).
         symmetric: every view is a query; false: the first view is the only query, and the only one without key.
+        shared: as for :class:`Framework`.
     """
 
+    holds_targets = True
+    local_keys = False
     objective_defaults: ClassVar = {"pos_grad": False}
     meaningless_options = frozenset({"negatives"})
 
@@ -53,21 +55,17 @@ class Queue(Framework):
         head: nn.Module,
         objective: Objective,
         *,
-        batch_norm: str = "per_view",
         queue_size: int = LARGEST,
         ema: float = EMA,
         ema_schedule: EmaSchedule = "constant",
         in_batch: InBatchNegatives = "gathered",
         symmetric: bool = True,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.head = head
-        self.objective = objective
-        self.batch_norm = batch_norm
+        super().__init__(encoder, head, objective, **shared)
         self.ema, self.ema_schedule = ema, ema_schedule
         self.in_batch, self.symmetric = in_batch, symmetric
-        self.key_encoder = KeyEncoder(encoder, head, batch_norm=batch_norm)
+        self.key_encoder = KeyEncoder(encoder, head, batch_norm=self.batch_norm)
         self.queue: Tensor
         self.enqueued: Tensor
         self.register_buffer("queue", unit(torch.randn(queue_size, _dim(encoder, head))))
@@ -124,13 +122,6 @@ class Queue(Framework):
         return self.queue
 
     @classmethod
-    def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
-        """Objectives that need a predictor, or something else than positives and one set of negatives."""
-        if isinstance(objective, BYOLLoss | SimSiamLoss):
-            return "queue has no predictor: without it this objective collapses; take framework momentum"
-        return why_not(objective, lambda q, k: queued(q, k, k.flatten(0, 1)), local=local)
-
-    @classmethod
     def usual_head(cls, encoder: str, transformer: bool) -> str:
         """Of MoCo v2, but small_alexnet's own last layer."""
         return "linear" if encoder == "small_alexnet" else "moco_v2"
@@ -160,18 +151,22 @@ class Queue(Framework):
             found.append(f"ema={options['ema']} must lie in [0, 1]")
         return found
 
-    def negatives(self, images: int, views: int) -> Negatives:
+    def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
         size = len(self.queue)
         queue = f"the queue (full after {-(-size // images):,} steps)"
         match self.in_batch:
             case "off":
-                return Negatives(size, queue)
+                return NegativeCount(size, queue)
             case "local":
                 others = images // world_size() - 1
-                return Negatives(size + others, f"{queue}, and the other images of the process, same view")
+                return NegativeCount(
+                    size + others, f"{queue}, and the other images of the process, same view"
+                )
             case _:
-                return Negatives(size + images - 1, f"{queue}, and the other images in the batch, same view")
+                return NegativeCount(
+                    size + images - 1, f"{queue}, and the other images in the batch, same view"
+                )
 
 
 @torch.no_grad()

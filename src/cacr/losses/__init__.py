@@ -1,17 +1,22 @@
-"""Objectives over embeddings of shape (views, images, dim), with their pairs, reductions and measures."""
+"""Objectives over embeddings of shape (views, images, dim).
+
+A file is one objective, but for ``objective.py``, what all have in common, and ``measures.py``, what is measured of the
+same pairs without being trained. What they are computed with is in ``engine/``. A new objective is imported here.
+"""
 
 from cacr.losses.align_uniform import AlignUniformLoss
 from cacr.losses.barlow_twins import BarlowTwinsLoss
+from cacr.losses.byol import BYOLLoss
 from cacr.losses.cacr import CACRLoss
 from cacr.losses.clip import CLIPLoss
 from cacr.losses.cmc import CMCLoss
-from cacr.losses.cosine import BYOLLoss, SimSiamLoss
 from cacr.losses.engine.pairs import Pairs, image_text, in_batch, labelled, momentum, queued
 from cacr.losses.engine.ring import Ring
 from cacr.losses.hard_negative import HardNegativeLoss
 from cacr.losses.info_nce import InfoNCELoss
-from cacr.losses.objective import OBJECTIVES, NotFiniteError, Objective
+from cacr.losses.objective import OBJECTIVES, Input, NotFiniteError, Objective, PairObjective
 from cacr.losses.released import ReleasedMoCoV3Loss, released_moco_v2, released_small_scale
+from cacr.losses.simsiam import SimSiamLoss
 from cacr.losses.swav import SwAVLoss
 from cacr.losses.triplet import TripletLoss
 
@@ -25,8 +30,10 @@ __all__ = [
     "CMCLoss",
     "HardNegativeLoss",
     "InfoNCELoss",
+    "Input",
     "NotFiniteError",
     "Objective",
+    "PairObjective",
     "Pairs",
     "ReleasedMoCoV3Loss",
     "Ring",

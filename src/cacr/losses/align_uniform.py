@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_not_negative, check_positive
+from cacr.losses.engine.arguments import check_not_negative, check_positive
 from cacr.losses.engine.pairs import Pairs
 from cacr.losses.engine.reductions import Backend, lse
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 def alignment_of(pairs: Pairs, alpha: float = 2.0) -> Tensor:
@@ -23,7 +23,7 @@ def uniformity_of(pairs: Pairs, t: float = 2.0, backend: Backend = "auto") -> Te
 
 
 @OBJECTIVES.register("align_uniform")
-class AlignUniformLoss(Objective):
+class AlignUniformLoss(PairObjective):
     """AU-CL: bring positives together and spread each view uniformly over the sphere.
 
         alignment  = mean over pairs of views of mean_i ||x_i - y_i||^alpha
@@ -39,7 +39,7 @@ class AlignUniformLoss(Objective):
         uniform: The factor of the uniformity.
     """
 
-    spreads = True
+    supports_ring = True
 
     def __init__(self, alpha: float = 2.0, t: float = 2.0, align: float = 1.0, uniform: float = 1.0) -> None:
         super().__init__()

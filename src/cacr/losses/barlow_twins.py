@@ -5,9 +5,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.full_precision import full_precision
-from cacr.losses.engine.pairs import Pairs
 from cacr.losses.objective import OBJECTIVES, Objective
 
 
@@ -45,7 +44,3 @@ class BarlowTwinsLoss(Objective):
         invariance = (1 - diagonal).square().sum(-1).mean()
         rest = (correlation.square().sum((-2, -1)) - diagonal.square().sum(-1)).mean()
         return {"loss": invariance + self.redundancy * rest, "invariance": invariance, "redundancy": rest}
-
-    def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """Not defined: it compares dimensions over a batch, not pairs of embeddings."""
-        raise TypeError("BarlowTwinsLoss takes embeddings (views, images, dim), not pairs")

@@ -5,11 +5,11 @@ from typing import Literal
 from torch import Tensor
 from torch.nn.functional import relu
 
-from cacr.losses.engine.checks import check_choice, check_not_negative, check_positive, check_share
+from cacr.losses.engine.arguments import check_choice, check_not_negative, check_positive, check_share
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp, lse_of, mean, mean_of
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["softmax", "uniform", "flipped"]
@@ -18,7 +18,7 @@ _SIGN = {"softmax": 1.0, "uniform": 0.0, "flipped": -1.0}
 
 
 @OBJECTIVES.register("cacr")
-class CACRLoss(Objective):
+class CACRLoss(PairObjective):
     """CACR: attract far positives hardest and repel near negatives hardest.
 
     With d(a, b) = ||a - b||^2 = 2 - 2 a.b between unit vectors and a cost c, equal to d by default:
@@ -51,7 +51,7 @@ class CACRLoss(Objective):
         torch.Size([])
     """
 
-    spreads = True
+    supports_ring = True
 
     def __init__(
         self,

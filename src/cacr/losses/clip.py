@@ -6,14 +6,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("clip")
-class CLIPLoss(Objective):
+class CLIPLoss(PairObjective):
     """CLIP: symmetric InfoNCE between images and texts with a learned temperature.
 
     The mean of image-to-text and text-to-image cross-entropy of logits a q.k, a = min(exp(log_scale), most).
@@ -26,7 +26,7 @@ class CLIPLoss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.07, most: float = 100.0, learned: bool = True) -> None:
         super().__init__()

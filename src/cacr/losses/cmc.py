@@ -2,14 +2,14 @@
 
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("cmc")
-class CMCLoss(Objective):
+class CMCLoss(PairObjective):
     """CMC: InfoNCE between every two views, with negatives from the other view alone.
 
     The mean over ordered pairs of views (v, w) and images i of
@@ -23,7 +23,7 @@ class CMCLoss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.19) -> None:
         super().__init__()

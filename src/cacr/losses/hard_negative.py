@@ -2,15 +2,15 @@
 
 from torch import Tensor, logaddexp
 
-from cacr.losses.engine.checks import check_not_negative, check_positive, check_share
+from cacr.losses.engine.arguments import check_not_negative, check_positive, check_share
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 
 @OBJECTIVES.register("hard_negative")
-class HardNegativeLoss(Objective):
+class HardNegativeLoss(PairObjective):
     """HN-CL: InfoNCE with hard negatives weighted up and false ones corrected for.
 
     With N negatives of cosines s_j and weights q_j = softmax_j(beta s_j / tau):
@@ -28,7 +28,7 @@ class HardNegativeLoss(Objective):
     """
 
     negatives: Negatives = "all"
-    spreads = True
+    supports_ring = True
 
     def __init__(self, temperature: float = 0.5, beta: float = 1.0, tau_plus: float = 0.1) -> None:
         super().__init__()

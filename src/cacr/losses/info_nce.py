@@ -5,11 +5,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_choice, check_positive
-from cacr.losses.engine.false_negatives import cosines_at, find_false_negatives, without
+from cacr.losses.engine.arguments import check_choice, check_positive
+from cacr.losses.engine.false_negatives import SHARED_KEYS, cosines_at, find_false_negatives, without
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Backend, lse
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 FalseNegatives = Literal["keep", "eliminate", "attract"]
 
@@ -22,7 +22,7 @@ def one_vs_many(pairs: Pairs, scale: float, backend: Backend) -> Tensor:
 
 
 @OBJECTIVES.register("info_nce")
-class InfoNCELoss(Objective):
+class InfoNCELoss(PairObjective):
     """InfoNCE, SimCLR's NT-Xent: tell each positive from all negatives.
 
     The mean over queries and their positives, which is over ordered pairs of views, of
@@ -58,7 +58,8 @@ class InfoNCELoss(Objective):
                 f"false_negatives must be 'keep' with negatives {negatives!r}; others need 'all'"
             )
         self.temperature, self.negatives = temperature, negatives
-        self.spreads = false_negatives == "keep"
+        self.supports_ring = false_negatives == "keep"
+        self.fixed_negatives = "" if false_negatives == "keep" else SHARED_KEYS
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

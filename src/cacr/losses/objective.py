@@ -1,6 +1,7 @@
 """What every objective has in common: how it is called, and that it never returns a silent NaN."""
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,16 @@ from cacr.errors import UserError
 from cacr.losses.engine.pairs import Negatives, Pairs, in_batch, labelled
 from cacr.losses.engine.reductions import Backend
 from cacr.registry import Registry
+
+Input = Literal["pairs", "views"]
+"""What an objective is computed from. A further kind is a word here, a framework that gives it and objectives that
+take it."""
+
+INPUTS: dict[Input, str] = {
+    "pairs": "pairs",  # queries with their positives and negatives, cacr.losses.engine.pairs.Pairs
+    "views": "embeddings (views, images, dim)",  # all of the global batch in one place
+}
+"""The kinds in words."""
 
 OBJECTIVES: Registry[type["Objective"]] = Registry("objective")
 
@@ -20,23 +31,29 @@ class NotFiniteError(UserError, ValueError):
 class Objective(nn.Module, ABC):
     """A function of embeddings that training makes small.
 
-    It can be called, and asked for its :meth:`parts`, in four ways:
+    It can be called, and asked for its :meth:`parts`, in two ways, and a :class:`PairObjective` in two more:
 
     - ``loss(z)`` with z of shape (views, images, dim);
-    - ``loss(z0, z1)`` with two views, each (images, dim);
-    - ``loss(embeddings, labels)`` with (rows, dim) and integer (rows,): one label's rows are positives;
-    - ``loss(pairs)`` with what a builder of :mod:`cacr.losses.engine.pairs` made of momentum keys, a queue or texts.
+    - ``loss(z0, z1)`` with two views, each (images, dim).
+
+    What it declares is all that a framework asks before it trains with it.
 
     Attributes:
+        takes: What it can be computed from.
         negatives: Which in-batch negatives a call with embeddings uses.
+        fixed_negatives: Why no other keys will do than those that ``negatives`` names; empty: any will.
+        needs_predictor: Whether it collapses unless its queries are predictions of targets that are held.
+        supports_ring: Whether it can be computed while the keys stay spread over the processes (``exchange:
+            ring``): made of nothing but the reductions, the positives, and averages that :class:`Pairs` takes.
         backend: How reductions over keys are computed; set it to ``dense`` for second-order gradients.
-        spreads: Whether it can be computed while the keys stay spread over the processes (``exchange: ring``):
-            made of nothing but the reductions, the positives, and averages that :class:`Pairs` takes.
     """
 
+    takes: frozenset[Input] = frozenset({"views"})
     negatives: Negatives = "same"
+    fixed_negatives: str = ""
+    needs_predictor: bool = False
+    supports_ring: bool = False
     backend: Backend = "auto"
-    spreads: bool = False
 
     def __init__(self) -> None:  # an objective without settings has an empty signature, not that of nn.Module
         super().__init__()
@@ -47,28 +64,62 @@ class Objective(nn.Module, ABC):
 
     def parts(self, z: Tensor | Pairs, other: Tensor | None = None) -> dict[str, Tensor]:
         """The loss and the scalars that it is made of, by name; ``loss`` is among them."""
-        if isinstance(z, Pairs):
-            if z.ring is not None and not self.spreads:
-                raise ValueError(
-                    "this objective needs the embeddings of all processes in one place: gather them"
-                )
-            parts = self.of(z)
-        elif other is None:
-            parts = self.of_views(z)
-        elif other.is_floating_point():
-            parts = self.of_views(torch.stack([z, other]))
-        else:
-            parts = self.of(labelled(z, other))
+        parts = self._of(z, other)
         _check_finite(parts["loss"], z)
         return parts
+
+    def _of(self, z: Tensor | Pairs, other: Tensor | None) -> dict[str, Tensor]:
+        """The parts, whichever way it was called."""
+        if isinstance(z, Pairs) or _are_labels(other):
+            raise TypeError(self.refusal("pairs"))
+        return self.of_views(z if other is None else torch.stack([z, other]))
+
+    @abstractmethod
+    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+        """The parts, from the embeddings (views, images, dim) of one batch."""
+
+    def refusal(self, given: Input) -> str | None:
+        """Why it cannot be computed from what is given; None where it can."""
+        if given in self.takes:
+            return None
+        wanted = " or ".join(INPUTS[kind] for kind in sorted(self.takes))
+        return f"{type(self).__name__} takes {wanted}, not {INPUTS[given]}"
+
+
+class PairObjective(Objective):
+    """An objective that compares queries with positives and negatives, wherever these come from.
+
+    Beside embeddings it can be called with
+
+    - ``loss(embeddings, labels)``, (rows, dim) and integer (rows,): one label's rows are positives;
+    - ``loss(pairs)`` with what a builder of :mod:`cacr.losses.engine.pairs` made of momentum keys, a queue or texts.
+    """
+
+    takes: frozenset[Input] = frozenset({"pairs", "views"})
+
+    @abstractmethod
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """The parts, from pairs."""
 
     def of_views(self, z: Tensor) -> dict[str, Tensor]:
         """The parts, from the embeddings (views, images, dim) of one batch."""
         return self.of(in_batch(z, self.negatives))
 
-    @abstractmethod
-    def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """The parts, from pairs."""
+    def _of(self, z: Tensor | Pairs, other: Tensor | None) -> dict[str, Tensor]:
+        if isinstance(z, Pairs):
+            if z.ring is not None and not self.supports_ring:
+                raise ValueError(
+                    "this objective needs the embeddings of all processes in one place: gather them"
+                )
+            return self.of(z)
+        if other is not None and _are_labels(other):
+            return self.of(labelled(z, other))
+        return super()._of(z, other)
+
+
+def _are_labels(other: Tensor | None) -> bool:
+    """Whether the second argument of a call holds labels, not a second view."""
+    return other is not None and not other.is_floating_point()
 
 
 def _check_finite(loss: Tensor, z: Tensor | Pairs) -> None:

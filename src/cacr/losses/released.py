@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 from cacr.losses.cacr import CACRLoss
-from cacr.losses.engine.checks import check_choice, check_positive
+from cacr.losses.engine.arguments import check_choice, check_positive
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import mean
 from cacr.losses.info_nce import one_vs_many
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
-Cost = Literal["rbf", "euclidean"]
+ReleasedCost = Literal["rbf", "euclidean"]
 
 
 def released_small_scale(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
@@ -43,7 +43,7 @@ def released_moco_v2(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
 
 
 @OBJECTIVES.register("released_moco_v3")
-class ReleasedMoCoV3Loss(Objective):
+class ReleasedMoCoV3Loss(PairObjective):
     """What the authors' MoCo-v3 code trains, by default MoCo-v3 with weighted queries.
 
     The key is the anchor: for key view a, p_b = softmax over the queries b != a of ||q_b - k_a||^2 / T, no
@@ -61,20 +61,19 @@ class ReleasedMoCoV3Loss(Objective):
     """
 
     negatives: Negatives = "cross"
-    spreads = True
+    fixed_negatives = "ReleasedMoCoV3Loss needs cross-view negatives: momentum(..., negatives='cross')"
+    supports_ring = True
 
-    def __init__(self, temperature: float = 1.0, cost: Cost = "rbf") -> None:
+    def __init__(self, temperature: float = 1.0, cost: ReleasedCost = "rbf") -> None:
         super().__init__()
         check_positive(temperature=temperature)
-        check_choice(Cost, cost=cost)
+        check_choice(ReleasedCost, cost=cost)
         self.temperature, self.cost = temperature, cost
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``."""
         if pairs.key_view is None:
-            raise ValueError(
-                "ReleasedMoCoV3Loss needs cross-view negatives: momentum(..., negatives='cross')"
-            )
+            raise ValueError(self.fixed_negatives)
         cosines = pairs.opposed()[0][..., 0]
         scale = 1 / self.temperature
         if self.cost == "rbf":

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from cacr.losses.engine.checks import check_positive
+from cacr.losses.engine.arguments import check_positive
 from cacr.losses.engine.full_precision import full_precision
-from cacr.losses.engine.pairs import Pairs, unit
+from cacr.losses.engine.pairs import unit
 from cacr.losses.objective import OBJECTIVES, Objective
 
 
@@ -69,7 +69,3 @@ class SwAVLoss(Objective):
         mean = targets.mean((0, 1))
         used = -(mean * mean.clamp_min(1e-12).log()).sum() / torch.tensor(len(mean)).log()
         return {"loss": losses[swapped].mean(), "used": used}
-
-    def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """Not defined: it compares assignments to prototypes, not pairs of embeddings."""
-        raise TypeError("SwAVLoss takes embeddings (views, images, dim), not pairs")

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from cacr.losses.engine.checks import check_choice, check_positive
-from cacr.losses.engine.neighbours import nearest
+from cacr.losses.engine.arguments import check_choice, check_positive
+from cacr.losses.engine.neighbours import nearest_key
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import Keys, mean, mean_of
-from cacr.losses.objective import OBJECTIVES, Objective
+from cacr.losses.objective import OBJECTIVES, PairObjective
 
 Mining = Literal["none", "hard"]
 
 
 @OBJECTIVES.register("triplet")
-class TripletLoss(Objective):
+class TripletLoss(PairObjective):
     """Triplet: positives nearer than negatives by a margin, on average or for the hardest.
 
     The mean over queries i of max(0, c+_i - c-_i + margin), with squared distances and
@@ -35,7 +35,7 @@ class TripletLoss(Objective):
         check_positive(margin=margin)
         check_choice(Mining, mining=mining)
         check_choice(Negatives, negatives=negatives)
-        self.spreads = mining == "none"
+        self.supports_ring = mining == "none"
         self.margin, self.mining, self.negatives = margin, mining, negatives
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
@@ -56,7 +56,7 @@ class TripletLoss(Objective):
 
 def _hardest(queries: Tensor, keys: Keys) -> Tensor:
     """The cosine of each query with its most similar key, (G, M); its gradient reaches both."""
-    place = nearest(queries, keys)
+    place = nearest_key(queries, keys)
     if keys.vectors.dim() == 2:
         return (queries * keys.vectors[place]).sum(-1)
     chosen = keys.vectors.take_along_dim(place[..., None], -2)

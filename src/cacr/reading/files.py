@@ -17,7 +17,21 @@ MOST_LINE = 2**20
 
 
 def user_path(text: str) -> Path:
-    """A path as the user wrote it, with ``~`` for a home folder.
+    """A path as the user wrote it, with ``~`` for a home folder; one that is kept with the results.
+
+    Raises:
+        UserError: the text cannot be a path, or could not be written down.
+    """
+    path = any_path(text)
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise UserError(
+            f"{text}: the name is not UTF-8, and could not be written down with the results; rename it"
+        )
+    return path
+
+
+def any_path(text: str) -> Path:
+    """The same of a file or folder whose name may be any bytes.
 
     Raises:
         UserError: the text cannot be a path.
@@ -30,10 +44,6 @@ def user_path(text: str) -> Path:
         ) from None
     if "\0" in text:
         raise UserError(f"{text!r} cannot be a path: it has a zero byte")
-    if any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise UserError(
-            f"{text}: the name is not UTF-8, and could not be written down with the results; rename it"
-        )
     return path
 
 

@@ -34,5 +34,5 @@ def reason(error: Exception) -> str:
     """The first line of what an error says, or its kind where it says nothing; a refusal in our own words."""
     if refused := refusal(error):
         return refused
-    text = str(error).strip().split("\n", 1)[0]
+    text = str(error).strip().split("\n", 1)[0].rstrip(":")  # what a colon announces stands on the next lines
     return (text if len(text) <= MOST_REASON else f"{text[:MOST_REASON]} ...") or type(error).__name__

@@ -30,10 +30,10 @@ def require_memory(size: float, what: str, hint: str = "") -> None:
         raise UserError(f"{what} needs {gigabytes(size)} of memory, and {gigabytes(free)} are free{more}")
 
 
-def gigabytes(size: float) -> str:
+def gigabytes(size: float, digits: int = 1) -> str:
     """A number of bytes for people; enormous ones, as damaged files claim them, as a power of ten."""
     size /= 1e9
-    return f"{size:,.1f} GB" if size < 1e6 else f"{size:.0e} GB"
+    return f"{size:,.{digits}f} GB" if size < 1e6 else f"{size:.0e} GB"
 
 
 def _system() -> float:

@@ -34,11 +34,32 @@ def read_torch(path: Path) -> Any:
     require_memory(path.stat().st_size, str(path))
     with foreign(f"{path} is not a readable weights file"):
         try:
-            return torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(path, map_location="cpu", weights_only=True)
         except UnpicklingError as error:
             raise UserError(
                 f"{path} holds more than tensors and is not read for safety: {reason(error)}"
             ) from None
+    if not _plain(content):
+        raise UserError(
+            f"{path} holds tensors that are sparse, quantised, nested or without values (meta): save plain ones"
+        )
+    return content
+
+
+def _plain(content: Any) -> bool:
+    """Whether all tensors in lists and mappings are plain numbers in memory, which is all that is computed with."""
+    pending = [content]
+    while pending:
+        thing = pending.pop()
+        if isinstance(thing, torch.Tensor):
+            odd = thing.layout != torch.strided or thing.is_quantized or thing.is_nested or thing.is_meta
+            if odd:
+                return False
+        elif isinstance(thing, Mapping):
+            pending += thing.values()
+        elif isinstance(thing, list | tuple):
+            pending += thing
+    return True
 
 
 def misfit(expected: Mapping[str, torch.Tensor], stored: Mapping[str, torch.Tensor]) -> str:

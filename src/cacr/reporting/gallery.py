@@ -9,8 +9,8 @@ import torch
 
 from cacr.diagnostics.suspects import Pairs
 from cacr.errors import UserError
-from cacr.evaluation import encode
-from cacr.evaluation.machine import Machine, choose_machine
+from cacr.features import encode
+from cacr.features.machine import Machine, choose_machine
 from cacr.randomness import numpy_generator
 from cacr.reporting.model import RunModel, load_model
 from cacr.reporting.packing import packed

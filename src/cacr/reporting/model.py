@@ -10,9 +10,9 @@ from cacr.errors import UserError
 from cacr.losses.engine.pairs import unit
 from cacr.reading.tensors import misfit
 from cacr.runs.run import Run
+from cacr.training.build import build_method
 from cacr.training.check import check_settings
 from cacr.training.checkpoints import load_latest
-from cacr.training.pretrain import build_method
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def _head(run: Run) -> nn.Module:
     state = load_latest(run.folder.checkpoints, warn=lambda _: None)
     if state is None:
         raise UserError("no checkpoint is left")
-    settings = check_settings(run.settings.model_dump())
+    check_settings(run.settings.model_dump())  # it may name things that this version does not have
     with torch.random.fork_rng():  # building draws random weights, and a caller keeps its own numbers
-        method = build_method(settings, None, [])
+        method, _ = build_method(run.settings)
     if wrong := misfit(method.state_dict(), state["method"]):
         raise UserError(f"the checkpoint does not fit {run.folder.config}: {wrong}")
     method.load_state_dict(state["method"])

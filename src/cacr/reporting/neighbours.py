@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from cacr.evaluation import Found
+from cacr.features import Found
 from cacr.files import printable, write_atomically
 from cacr.views import fitted
 

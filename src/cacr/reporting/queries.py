@@ -7,9 +7,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from cacr.data import ArraySource, Loader, Source
+from cacr.data import Loader, Source
 from cacr.data.source import Indices
-from cacr.evaluation.machine import Machine
+from cacr.features.machine import Machine
 from cacr.randomness import generator, numpy_generator
 from cacr.reporting.model import RunModel
 from cacr.reporting.sprites import Sheet, SquareCrop
@@ -99,13 +99,12 @@ def _views(model: RunModel) -> Views:
 def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> list[Tensor]:
     """For each run of views of one size, (views, images, 3, size, size), normalised."""
     draws = generator("query views", seed)
-    arrays = isinstance(source, ArraySource)
     loader = Loader(
         source,
         batch_size=len(source),
         seed=seed,
         workers=machine.workers,
-        crop=None if arrays else views.crop,
+        crop=views.crop,
         shuffle=False,
         at_least=views.at_least,
     )
@@ -113,7 +112,7 @@ def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> li
         batch = next(loader.epoch(0))
     finally:
         loader.close()
-    return views(batch.images[0], draws) if arrays else views.colour(batch.images, draws)
+    return views(batch.images, draws)
 
 
 def _embed(model: RunModel, views: Tensor, machine: Machine) -> Tensor:

@@ -12,8 +12,8 @@ from cacr.data.source import Indices
 from cacr.diagnostics.layout import Points, aligned, clusters, layout
 from cacr.diagnostics.relations import Related, hardest_pushes, nearest
 from cacr.diagnostics.suspects import DUPLICATE, Pairs, agree, among, correlation, one_each, pairs_of
-from cacr.evaluation.features import Progress
-from cacr.evaluation.machine import Machine
+from cacr.features.encode import Progress
+from cacr.features.machine import Machine
 from cacr.losses.engine.pairs import unit
 from cacr.reporting.model import RunModel
 from cacr.reporting.shown import Shown

@@ -8,7 +8,7 @@ from typing import Any
 
 from cacr.runs.reference import parse_reference
 from cacr.runs.run import Run
-from cacr.training import RECIPES
+from cacr.training.recipes import RECIPES
 
 MOST_POINTS = 500
 """A longer curve is thinned to so many points, evenly; the last one stays."""

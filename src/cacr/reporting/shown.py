@@ -54,15 +54,10 @@ class Shown:
 
     def labels(self) -> tuple[Indices | None, list[str]]:
         """(n,) classes or None, and the name of each class."""
-        labels = self.opened.labels
-        if labels is None:
+        named = self.opened.named()  # numbers without names may have gaps of any size
+        if named.labels is None or named.class_names is None:
             return None, []
-        chosen = labels[self.numbers]
-        count = int(chosen.max(initial=-1)) + 1
-        known = self.opened.class_names or ()
-        return chosen, [
-            printable(known[c]) if c < len(known) else str(c) for c in range(max(count, len(known)))
-        ]
+        return named.labels[self.numbers], [printable(name) for name in named.class_names]
 
 
 def open_shown(

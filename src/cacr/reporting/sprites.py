@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from cacr.data import ArraySource, Loader, Source
+from cacr.data import Loader, Source
 from cacr.data.source import Indices
-from cacr.evaluation.machine import Machine
+from cacr.features.machine import Machine
 
 _QUALITIES = (88, 75, 60, 45, 30, 15, 5)
 
@@ -88,7 +88,7 @@ def pictures(source: Source, numbers: Sequence[int], side: int, machine: Machine
     if not len(chosen):
         return
     part = source.subset(chosen)
-    if isinstance(part, ArraySource):
+    if part.image_size is not None:  # nothing to decode
         yield from (crop.picture(part.read(number)) for number in range(len(part)))
         return
     loader = Loader(
@@ -110,6 +110,6 @@ def pictures(source: Source, numbers: Sequence[int], side: int, machine: Machine
 
 def cell_side(source: Source, most: int) -> int:
     """Side of a cell for images of a source: ``most``, or less where its images are smaller."""
-    if not isinstance(source, ArraySource):
+    if source.image_size is None:
         return most
     return min(most, 16 * math.ceil(min(source.image_size) / 16))

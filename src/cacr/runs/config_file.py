@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cacr.config import RESUMABLE, PretrainSettings, make
+from cacr.config import RESUMABLE, ResolvedSettings, make
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format
 from cacr.reading.documents import read_yaml, wrong_fields
@@ -37,7 +37,7 @@ class StoredConfig:
     """
 
     path: Path
-    settings: PretrainSettings
+    settings: ResolvedSettings
     versions: dict[str, str]
 
     @cached_property
@@ -76,7 +76,7 @@ def read_config(path: Path) -> StoredConfig:
     check_format(values.get("format"), path)
     try:
         content = _Content.model_validate(values)
-        settings = make(PretrainSettings, content.settings)
+        settings = make(ResolvedSettings, content.settings)
     except ValidationError as error:
         raise _wrong(path, wrong_fields(error)) from None
     except SettingsError as error:

@@ -10,12 +10,11 @@ from typing import Any
 
 import yaml
 
-from cacr.config import FORMAT, PretrainSettings
+from cacr.config import FORMAT, ResolvedSettings
 from cacr.errors import UserError
 from cacr.files import write_atomically
 from cacr.reading.files import kind_of
 from cacr.runs.rows import read_rows
-from cacr.runs.summary import MEASURED
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"cannot create {self.path}: {error.strerror}") from None
 
-    def write_settings(self, settings: PretrainSettings, versions: dict[str, str]) -> None:
+    def write_settings(self, settings: ResolvedSettings, versions: dict[str, str]) -> None:
         """Store resolved settings."""
         content = {"format": FORMAT, "versions": versions, "settings": settings.model_dump(mode="json")}
         write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
@@ -114,11 +113,6 @@ class RunFolder:
     def write_how(self, how: dict[str, Any]) -> None:
         """Say how the diagnostics are measured, for people: nobody reads it back."""
         write_atomically(self.diagnostics / "how.json", json.dumps(how, indent=1).encode())
-
-    def last_measured(self) -> dict[str, Any]:
-        """What was last measured without labels, and when: :data:`MEASURED`; empty if nothing was."""
-        rows = (row for row in reversed(read_rows(self.metrics)) if "effective_rank" in row)
-        return {name: value for name, value in next(rows, {}).items() if name in MEASURED}
 
     def drop_metrics_after(self, step: int) -> None:
         """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""

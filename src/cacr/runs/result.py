@@ -49,6 +49,8 @@ class Result:
         also: Further measures by name.
         locations: Where data and test data lay.
         weights: Fingerprint of the weights that were measured, or beside which a baseline was.
+        held_out: Whether the test images are a part of ``data`` that the seed drew.
+        assumptions: What was taken for labels, which goes without saying in an evaluation.
         format: Version of the file.
     """
 
@@ -72,6 +74,8 @@ class Result:
     also: dict[str, Finite] = field(default_factory=dict)
     locations: list[str] = field(default_factory=list)
     weights: str = ""
+    held_out: bool = False
+    assumptions: list[str] = field(default_factory=list)
     format: int = FORMAT
 
     @property
@@ -185,9 +189,8 @@ def with_lines(table: Table, lines: Iterable[str]) -> Group:
 
 
 def shown_notes(results: Iterable[Result]) -> list[str]:
-    """The notes of results, each once; that folders are classes goes without saying in an evaluation."""
-    notes = dict.fromkeys(note for result in results for note in result.notes)
-    return [note for note in notes if "taken for classes" not in note]
+    """The notes of results, each once."""
+    return list(dict.fromkeys(note for result in results for note in result.notes))
 
 
 def _judged_on(results: Sequence[Result]) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cacr.config import PretrainSettings
+from cacr.config import ResolvedSettings
 from cacr.encoders import EncoderInfo
 from cacr.encoders.files import WEIGHTS, read_info, weights_file
 from cacr.files import printable
@@ -61,7 +61,7 @@ class Run:
         return read_config(self.folder.config)
 
     @property
-    def settings(self) -> PretrainSettings:
+    def settings(self) -> ResolvedSettings:
         """As they were resolved when the run began."""
         return self._config.settings
 

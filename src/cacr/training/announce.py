@@ -4,14 +4,11 @@ from collections.abc import Sequence
 
 import torch
 from rich.console import Console
-from torch import Tensor
 
-from cacr.config import PretrainSettings
-from cacr.data import ArraySource, Source
-from cacr.randomness import generator
+from cacr.data import Source
+from cacr.reading.memory import gigabytes
+from cacr.training.cost import StepCost, measure_cost, rate_text
 from cacr.training.job import Position, Training
-from cacr.training.optimizers import RATE_BATCH, USUAL
-from cacr.training.plan import Cost, measure_cost
 from cacr.training.progress import duration
 
 LONG_RUN = 3600.0
@@ -25,15 +22,7 @@ def announce(
 ) -> None:
     """Print the facts of a run. Every process takes part, because the costs are measured."""
     settings = job.settings
-    assert isinstance(settings.batch_size, int) and isinstance(settings.views, int)
-    share = max(2, settings.batch_size // job.fabric.world_size)
-    cost = measure_cost(
-        job.fabric,
-        job.method,
-        lambda count: _random_views(job, source, count),
-        images=share,
-        states=USUAL[settings.optimizer].states,
-    )
+    cost = measure_cost(job, source)
     steps = (job.total_steps - position.step) * settings.accumulate
     negatives = job.method.negatives(settings.batch_size, settings.views)
     parameters = sum(p.numel() for p in job.method.parameters() if p.requires_grad)
@@ -53,9 +42,9 @@ def announce(
         "framework": f"{settings.framework}{framework_options}",
         "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
         "steps": f"{job.total_steps:,} ({length}), batches of {settings.batch_size}{scaled}",
-        "optimiser": f"{settings.optimizer}, lr {_rate(settings)}, weight decay {settings.weight_decay:g}, "
+        "optimiser": f"{settings.optimizer}, lr {rate_text(settings)}, weight decay {settings.weight_decay:g}, "
         f"{settings.schedule}, warm-up {settings.warmup_epochs:g} epochs",
-        "memory": f"about {_gigabytes(cost)} a process",
+        "memory": f"about {_memory(cost)} a process",
         "time": f"about {duration(cost.seconds * steps)} on {_machine(job)}",
     }
     if position.step:
@@ -68,33 +57,13 @@ def announce(
         console.print(f"note: {_advice(job)}")
 
 
-def _random_views(job: Training, source: Source, count: int) -> list[Tensor]:
-    """Views of ``count`` images of noise, made as those of the data will be."""
-    draw = generator("noise")
-    if isinstance(source, ArraySource):
-        noise = torch.randint(256, (count, 3, *source.image_size), dtype=torch.uint8, generator=draw)
-        return job.views(noise, draw)
-    crops = [
-        torch.randint(256, (len(run), count, 3, run[0].size, run[0].size), dtype=torch.uint8, generator=draw)
-        for run in job.views.runs
-    ]
-    return job.views.colour(crops, draw)
-
-
-def _rate(settings: PretrainSettings) -> str:
-    """The peak learning rate, and what it is for a batch of 256: it is scaled in proportion to the batch."""
-    assert isinstance(settings.lr, float) and isinstance(settings.batch_size, int)
-    images = settings.batch_size * settings.accumulate
-    return f"{settings.lr:.4g} (= {settings.lr * RATE_BATCH / images:.4g} x {images} / {RATE_BATCH})"
-
-
 def _width(job: Training) -> str:
     return "" if job.settings.width == 1 else f"width {job.settings.width:g}, "
 
 
-def _gigabytes(cost: Cost) -> str:
+def _memory(cost: StepCost) -> str:
     total, activations, weights = (
-        f"{size / 1e9:.2f} GB" for size in (cost.activations + cost.weights, cost.activations, cost.weights)
+        gigabytes(size, 2) for size in (cost.activations + cost.weights, cost.activations, cost.weights)
     )
     return f"{total} (activations {activations}, weights with gradients and optimiser {weights})"
 
@@ -112,6 +81,6 @@ def _advice(job: Training) -> str:
     faster = "fewer --epochs or --views, or --set max_steps=..., take less"
     if settings.encoder != "small_alexnet":
         faster = f"--encoder small_alexnet --width {NARROW:g} --set image_size=64 is several times faster"
-    elif isinstance(settings.width, float) and settings.width > NARROW:
+    elif settings.width > NARROW:
         faster = f"--width {NARROW:g} is several times faster"
     return f"this is more than an hour on a CPU; {faster}"

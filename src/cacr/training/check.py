@@ -18,7 +18,8 @@ from cacr.registry import nearest
 from cacr.views import PRESETS, Augmentation
 
 _VIEWS = [item.name for item in fields(Augmentation)]
-VIEW_OPTIONS = frozenset([*_VIEWS, *(f"local_{name}" for name in _VIEWS), "mean", "std"])
+VIEW_OPTIONS = frozenset([*_VIEWS, *(f"local_{name}" for name in _VIEWS), "mean", "std"]) - {"size"}
+"""Settings of the views; their size is ``image_size``, which the encoder must know too."""
 
 
 def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
@@ -129,7 +130,7 @@ def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[st
     attempts: list[Callable[[], object]] = [
         lambda: FRAMEWORKS[settings.framework],
         lambda: _check_objective(settings) if with_objective else OBJECTIVES[settings.objective],
-        lambda: PRESETS[_a_preset(settings)].with_options(**settings.view_options),
+        lambda: _check_views(settings),
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],
         lambda: settings.head == "auto" or HEADS[settings.head],
@@ -163,12 +164,18 @@ def _check_objective(settings: PretrainSettings) -> None:
     preset = PRESETS.get(settings.preset)
     if why := framework.refusal(objective, local=preset is not None and preset.local is not None):
         raise UserError(f"framework {settings.framework} cannot use objective {settings.objective}: {why}")
-    if settings.exchange == "ring" and not objective.spreads:
+    if settings.exchange == "ring" and not objective.supports_ring:
         given = "".join(f" with {name}={value}" for name, value in options.items())
         raise UserError(
             f"exchange ring cannot serve objective {settings.objective}{given}: it needs the embeddings of all "
             "processes in one place; use exchange=gather"
         )
+
+
+def _check_views(settings: PretrainSettings) -> None:
+    if "size" in settings.view_options:
+        raise UserError("view_options cannot have a size: set image_size")
+    PRESETS[_a_preset(settings)].with_options(**settings.view_options)
 
 
 def _a_preset(settings: PretrainSettings) -> str:

@@ -134,7 +134,9 @@ def _measured_on_test(source: Source, test: Source, chosen: Indices) -> HeldOut:
 
 
 def _split(source: Source, taken: Indices, chosen: Indices) -> HeldOut:
-    kept = np.setdiff1d(np.arange(len(source)), taken)
+    trained = np.ones(len(source), dtype=bool)
+    trained[taken] = False
+    kept = np.flatnonzero(trained)
     return HeldOut(source.subset(kept), source.subset(chosen), "split", chosen.tolist(), taken.tolist())
 
 

@@ -8,11 +8,13 @@ from lightning_fabric.wrappers import _FabricModule
 from torch.optim import Optimizer
 
 import cacr
-from cacr.config import FORMAT, PretrainSettings
+from cacr.config import FORMAT, ResolvedSettings
 from cacr.data import Loader
+from cacr.errors import UserError
 from cacr.frameworks import Framework
 from cacr.runs.checkpoint import load_optimizer, require_fit
 from cacr.runs.folder import RunFolder
+from cacr.shell import shell_words
 from cacr.training.checkpoints import State
 from cacr.training.schedules import Schedule
 from cacr.views import Views
@@ -20,11 +22,23 @@ from cacr.views import Views
 
 @dataclass
 class Position:
-    """How far a run has come: optimiser steps in all, and batches of the current epoch."""
+    """How far a run has come: optimiser steps in all, whole epochs, and batches of the current epoch."""
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
+
+    @property
+    def epoch_ended(self) -> bool:
+        """Whether the last step was an epoch's last."""
+        return self.batch == 0 and self.step > 0
+
+    def advance(self, batches: int, batches_per_epoch: int) -> None:
+        """Move on by one step of so many batches."""
+        self.step += 1
+        self.batch += batches
+        if self.batch >= batches_per_epoch:
+            self.epoch, self.batch = self.epoch + 1, 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,7 @@ class Training:
     """
 
     fabric: Fabric
-    settings: PretrainSettings
+    settings: ResolvedSettings
     run: RunFolder
     loader: Loader
     views: Views
@@ -47,7 +61,6 @@ class Training:
     model: _FabricModule
     optimizer: Optimizer
     schedule: Schedule
-    peak_lr: float
     total_steps: int
     notes: tuple[str, ...] = ()
 
@@ -90,10 +103,30 @@ class Training:
         }
 
     def restore(self, state: State) -> Position:
-        """Continue from a checkpoint's state."""
-        require_fit(state, self.method, self.optimizer)
-        if state["batch"] >= self.loader.batches_per_epoch:
-            raise ValueError(f"an epoch has {self.loader.batches_per_epoch} batches, not {state['batch']}")
-        self.method.load_state_dict(state["method"])
-        load_optimizer(self.optimizer, state)
+        """Continue from a checkpoint's state.
+
+        Raises:
+            UserError: it is of other settings or other images.
+        """
+        images = len(self.loader.source)
+        if state["images"] != images:
+            raise UserError(
+                f"{self.run.path} was trained on {state['images']:,} images, but {self.settings.data} now has "
+                f"{images:,}: a run can be resumed on the same data only; start another, with "
+                f"{shell_words('--init', self.run.path)} to keep what was learned"
+            )
+        try:
+            require_fit(state, self.method, self.optimizer)
+            if state["batch"] >= self.loader.batches_per_epoch:
+                raise ValueError(
+                    f"an epoch has {self.loader.batches_per_epoch} batches, not {state['batch']}"
+                )
+            self.method.load_state_dict(state["method"])
+            load_optimizer(self.optimizer, state)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"the checkpoint in {self.run.checkpoints} does not fit the settings beside it: another version of "
+                f"cacr wrote it. Resume with that version, or start another run with "
+                + shell_words("--init", self.run.path)
+            ) from error
         return Position(state["step"], state["epoch"], state["batch"])

@@ -7,9 +7,10 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
-from cacr.config import PretrainSettings
+from cacr.config import Accelerator, Precision, PretrainSettings
 from cacr.errors import UserError, refusal
 from cacr.training.precision import has_fast_bf16
 
@@ -30,18 +31,64 @@ _LOST = re.compile("Connection (closed|reset) by peer")
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
 
 
-def launch(work: Callable[..., T], settings: PretrainSettings, *arguments: Any) -> T:
-    """Call ``work(fabric, settings, *arguments)`` in every process; returns what the first one returns.
+@dataclass(frozen=True)
+class Where:
+    """Where something runs: on which devices, in how many processes and with which numbers.
 
-    Under torchrun or SLURM the processes exist already; with several ``settings.nodes`` Fabric runs the same
-    command again for the others of this machine. Otherwise ``settings.devices`` of them are started here, and an
-    error of any one ends the others and is raised in this process. The processes part in the end: what comes
-    after is each one's own.
+    Attributes:
+        accelerator: the kind of device; ``auto``: the best there is.
+        devices: processes on this machine.
+        nodes: machines.
+        precision: of products; ``auto``: bf16 where the processor has it.
     """
-    fabric = make_fabric(settings)
+
+    accelerator: Accelerator = "auto"
+    devices: int = 1
+    nodes: int = 1
+    precision: Precision | Literal["auto"] = "float32"
+
+    @classmethod
+    def of(cls, settings: PretrainSettings) -> Self:
+        """As the settings of a run have it."""
+        return cls(settings.accelerator, settings.devices, settings.nodes, settings.precision)
+
+    @property
+    def kind(self) -> Literal["cpu", "cuda"]:
+        """The kind of device: the one that was asked for, or the best there is."""
+        if self.accelerator != "auto":
+            return self.accelerator
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    @property
+    def processes(self) -> int:
+        """How many processes there will be: those that exist already under torchrun."""
+        if _under_torchrun():
+            return int(os.environ["WORLD_SIZE"])
+        return self.devices * self.nodes
+
+    @property
+    def machines(self) -> int:
+        """How many machines these processes are on."""
+        return self.processes // int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else self.nodes
+
+    @property
+    def spawns(self) -> bool:
+        """Whether this process only waits for others that it starts, all of them on this machine."""
+        exist = _under_torchrun() or SLURMEnvironment.detect()
+        return self.devices > 1 and self.nodes == 1 and not exist
+
+
+def launch(work: Callable[..., T], where: Where, *arguments: Any) -> T:
+    """Call ``work(fabric, *arguments)`` in every process; returns what the first one returns.
+
+    Under torchrun or SLURM the processes exist already; with several ``nodes`` Fabric runs the same command again
+    for the others of this machine. Otherwise ``devices`` of them are started here, and an error of any one ends the
+    others and is raised in this process. The processes part in the end: what comes after is each one's own.
+    """
+    fabric = make_fabric(where)
     # Fabric looks for modules in the arguments of a launch and stumbles over frozen dataclasses: none for it.
-    job = partial(_limited, work=work, settings=settings, arguments=arguments)
-    if not _spawns(settings):
+    job = partial(_limited, work=work, machines=where.machines, arguments=arguments)
+    if not where.spawns:
         joined = dist.is_initialized()
         result: T = fabric.launch(job)
         if dist.is_initialized() and not joined:
@@ -77,66 +124,36 @@ def _noted_interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, previous)
 
 
-def make_fabric(settings: PretrainSettings) -> Fabric:
+def make_fabric(where: Where) -> Fabric:
     """Devices, processes and precision."""
-    kind = accelerator(settings)
-    if kind == "cuda" and not torch.cuda.is_available():
+    if where.kind == "cuda" and not torch.cuda.is_available():
         raise UserError(
             "there is no CUDA device: leave --set accelerator=cuda out, or install a CUDA build of torch"
         )
-    nodes = _nodes(settings)
-    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else settings.devices
-    alone = devices * nodes == 1
-    bf16 = settings.precision == "bf16" or (
-        settings.precision == "auto" and has_fast_bf16(torch.device(kind))
+    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else where.devices
+    alone = devices * where.machines == 1
+    bf16 = where.precision == "bf16" or (
+        where.precision == "auto" and has_fast_bf16(torch.device(where.kind))
     )
     return Fabric(
-        accelerator=kind,
+        accelerator=where.kind,
         devices=devices,
-        num_nodes=nodes,
-        strategy="auto" if alone else "ddp_spawn" if _spawns(settings) else "ddp",
+        num_nodes=where.machines,
+        strategy="auto" if alone else "ddp_spawn" if where.spawns else "ddp",
         precision="bf16-mixed" if bf16 else "32-true",
     )
-
-
-def accelerator(settings: PretrainSettings) -> str:
-    """The kind of device: the one that was asked for, or the best there is."""
-    if settings.accelerator != "auto":
-        return settings.accelerator
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def processes(settings: PretrainSettings) -> int:
-    """How many processes a run will have."""
-    if _under_torchrun():
-        return int(os.environ["WORLD_SIZE"])
-    return settings.devices * settings.nodes
-
-
-def _nodes(settings: PretrainSettings) -> int:
-    if _under_torchrun():
-        return int(os.environ["WORLD_SIZE"]) // int(os.environ["LOCAL_WORLD_SIZE"])
-    return settings.nodes
 
 
 def _under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def _spawns(settings: PretrainSettings) -> bool:
-    """Whether this process only waits for others that it starts, all of them on this machine."""
-    exist = _under_torchrun() or SLURMEnvironment.detect()
-    return settings.devices > 1 and settings.nodes == 1 and not exist
-
-
-def _limited(
-    fabric: Fabric, work: Callable[..., T], settings: PretrainSettings, arguments: Sequence[Any]
-) -> T:
+def _limited(fabric: Fabric, work: Callable[..., T], machines: int, arguments: Sequence[Any]) -> T:
     """Work with this process's share of the cores, unless the user has said how many threads there shall be."""
     if fabric.device.type == "cpu" and fabric.world_size > 1 and "OMP_NUM_THREADS" not in os.environ:
-        local = fabric.world_size // _nodes(settings)
+        local = fabric.world_size // machines
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // local))
-    return work(fabric, settings, *arguments)
+    return work(fabric, *arguments)
 
 
 def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:

@@ -1,7 +1,12 @@
 """What may look at the model between two steps; the loop knows nothing else of diagnostics."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
+
+from rich.console import Console
+
+from cacr.data import Source
+from cacr.training.job import Training
 
 
 class Seen(NamedTuple):
@@ -40,3 +45,7 @@ class Observer(Protocol):
 
     def diverged(self, step: int, epoch: float, what: str) -> None:
         """Learn that the run ends here, because a figure of it is not finite any more."""
+
+
+Observe = Callable[[Training, Source, Console], Observer]
+"""Makes the observer of a run from the run itself, the images to measure on, and where to print."""

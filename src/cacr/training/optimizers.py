@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from cacr.config import PretrainSettings
+from cacr.config import ResolvedSettings
 from cacr.training.lars import LARS
 
 RATE_BATCH = 256
@@ -36,10 +36,9 @@ USUAL = {
 """SGD as in the paper's small-scale experiments, Adam as in its ResNet-50 ones, LARS and AdamW as in MoCo v3."""
 
 
-def build_optimizer(settings: PretrainSettings, module: nn.Module) -> Optimizer:
+def build_optimizer(settings: ResolvedSettings, module: nn.Module) -> Optimizer:
     """The optimiser of all trainable weights; its learning rate is set before every step by the schedule."""
     parameters = [p for p in module.parameters() if p.requires_grad]
-    assert isinstance(settings.lr, float) and isinstance(settings.weight_decay, float)
     lr, momentum, decay = settings.lr, settings.momentum, settings.weight_decay
     match settings.optimizer:
         case "lars":

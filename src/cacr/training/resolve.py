@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from cacr.config import PretrainSettings
-from cacr.data import ArraySource, Source
+from cacr.config import PretrainSettings, ResolvedSettings
+from cacr.data import Source
 from cacr.data.order import count_batches
 from cacr.encoders import is_transformer, patch_problem
 from cacr.errors import SettingsError, UnreadableImageError
@@ -56,24 +56,29 @@ class Described(NamedTuple):
         images: to train on.
         side: shorter side of most images, in pixels.
         in_memory: whether they are arrays, and need no decoding.
+        held_out: images that were taken from the data and are not trained on.
+        measured: images that the diagnostics look at.
     """
 
     name: str
     images: int
     side: int
     in_memory: bool
+    held_out: int = 0
+    measured: int = 0
 
 
-def describe(source: Source) -> Described:
-    """Look at a source; of image files a few are opened."""
-    if isinstance(source, ArraySource):
-        return Described(source.name, len(source), min(source.image_size), True)
+def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Described:
+    """Look at images to train on; of image files a few are opened."""
+    if source.image_size is not None:
+        return Described(source.name, len(source), min(source.image_size), True, held_out, measured)
     sample = np.unique(np.linspace(0, len(source) - 1, SIZE_SAMPLE).astype(int))
     sides = []
     for index in sample:
         with suppress(UnreadableImageError):  # how many of them there are is found out when data is prepared
             sides.append(min(source.read(int(index)).size))
-    return Described(source.name, len(source), int(np.median(sides or [USUAL_SIZES[0]])), False)
+    side = int(np.median(sides or [USUAL_SIZES[0]]))
+    return Described(source.name, len(source), side, False, held_out, measured)
 
 
 def resolve(
@@ -82,9 +87,7 @@ def resolve(
     *,
     world_size: int,
     device: torch.device,
-    held_out: int = 0,
-    measured: int = 0,
-) -> PretrainSettings:
+) -> ResolvedSettings:
     """The same settings without ``auto``.
 
     Args:
@@ -92,8 +95,6 @@ def resolve(
         data: the images to train on.
         world_size: number of processes.
         device: where this process computes.
-        held_out: images that were taken from the data and are not trained on.
-        measured: images that the diagnostics look at.
 
     Raises:
         SettingsError: with everything that does not fit the data or the other settings.
@@ -121,8 +122,8 @@ def resolve(
     choose("warmup_epochs", round(warmup, 4))
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
     choose("workers", _workers(data, world_size))
-    choose("held_out", held_out)
-    choose("measure_every_epochs", _epochs_between(measured, data.images, views))
+    choose("held_out", data.held_out)
+    choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
     short = length.total * settings.accumulate * batch * views < SHORT_RUN
     framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
     optimizer = choose("optimizer", "adamw" if transformer else framework.usual_optimizer)
@@ -139,7 +140,7 @@ def resolve(
     facts = Facts(data.images, batch, length.total, transformer)
     known["framework_options"] = framework.usual_options(facts) | settings.framework_options
     known["objective_options"] = _objective_options(settings, 1.0 if digits else 4.0 if short else 2.0)
-    resolved = settings.model_copy(update=known)
+    resolved = ResolvedSettings.model_validate(settings.model_dump() | known)
     problems = [
         *_batch_problems(data, batch, world_size),
         *framework.problems(known["framework_options"], facts),
@@ -150,8 +151,23 @@ def resolve(
     return resolved
 
 
+def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
+    """What became of ``auto``, as a note to print."""
+    chosen = {name: value for name, value in settings if getattr(asked, name) == "auto" and value != "auto"}
+    for own, given in (
+        (settings.framework_options, asked.framework_options),
+        (settings.objective_options, asked.objective_options),
+    ):
+        chosen |= {name: value for name, value in own.items() if name not in given}
+    return (
+        ["chosen for you: " + " ".join(f"{name}={value}" for name, value in chosen.items())] if chosen else []
+    )
+
+
 def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
     found = []
+    if data.images < 2:
+        return [f"{data.name} has {data.images} images to train on: at least two are needed"]
     if batch > data.images:
         found.append(
             f"a batch of {batch} images needs at least so many, {data.name} has {data.images}: "
@@ -164,10 +180,9 @@ def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
     return found
 
 
-def _encoder_problems(settings: PretrainSettings, preset: Preset, transformer: bool) -> list[str]:
+def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: bool) -> list[str]:
     """What an encoder cannot do with the sizes of the views, or with settings that are for transformers."""
     encoder, size = settings.encoder, settings.image_size
-    assert isinstance(size, int)
     local = preset.resized(size).with_options(**settings.view_options).local
     sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
     if transformer:

@@ -40,6 +40,18 @@ def with_warmup(schedule: Schedule, warmup: int) -> Schedule:
     return lambda step: schedule(step) * min(1.0, (step + 1) / warmup) if warmup else schedule(step)
 
 
+def warm_cosine(total: int, warmup: float) -> Schedule:
+    """A linear rise from 0 over the share ``warmup`` of ``total`` steps, then half a cosine."""
+
+    def factor(step: int) -> float:
+        share = step / total
+        if share < warmup:
+            return share / warmup
+        return (1 + math.cos(math.pi * (share - warmup) / (1 - warmup))) / 2
+
+    return factor
+
+
 def build_schedule(
     name: str,
     *,

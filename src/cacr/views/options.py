@@ -1,7 +1,9 @@
 """Values of settings from text, as the command line gives them."""
 
-from math import isfinite
 from typing import Any
+
+_LARGEST = 1e30
+"""Magnitude of a number; float32, in which views are made, ends soon above it."""
 
 _PAIRS = {"scale", "ratio", "blur_sigma"}
 _TRIPLES = {"mean", "std"}
@@ -15,7 +17,7 @@ def _numbers(value: Any, count: int) -> tuple[float, ...]:
         numbers = tuple(float(part) for part in parts)
     except (TypeError, ValueError, OverflowError):
         numbers = ()
-    if len(numbers) != count or not all(isfinite(number) for number in numbers):
+    if len(numbers) != count or not all(abs(number) <= _LARGEST for number in numbers):
         shown = repr(value)[:80]
         raise ValueError(f"{shown} is not {count} numbers; write them as {','.join(['0.5'] * count)}")
     return numbers

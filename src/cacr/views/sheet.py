@@ -32,7 +32,7 @@ def contact_sheet(
     """
     generator = torch.Generator().manual_seed(seed)
     cut = [views.crop(image, generator) for image in images]
-    made = views.colour([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
+    made = views([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
     columns = [view for run in made for view in _to_pixels(run, views)]
     largest = max(column.shape[1] for column in columns)
     scale = (cell or max(96, largest)) / largest

@@ -67,7 +67,7 @@ class Views:
         return max(shortest_side(view) for view in self.augmentations)
 
     def crop(self, image: Image.Image, generator: torch.Generator) -> list[Tensor]:
-        """The geometry of all views of one image, for loader workers; `colour` does the rest in batches.
+        """The geometry of all views of one image, for loader workers; calling the object does the rest in batches.
 
         Args:
             image: RGB, of any size.
@@ -78,16 +78,23 @@ class Views:
         """
         return [cut_out(image, run, generator) for run in self.runs]
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> list[Tensor]:
+    def __call__(self, images: Tensor | Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
         """Views of a batch.
 
         Args:
-            images: uint8 (images, 3, height, width).
+            images: uint8 (images, 3, height, width); or what `crop` has cut out of each image, stacked: for each
+                run of views of equal size, uint8 (views, images, 3, size, size).
             generator: On the CPU.
 
         Returns:
             For each run of views of equal size, (views, images, 3, size, size), each channels-last.
         """
+        return (
+            self._whole(images, generator) if isinstance(images, Tensor) else self._colour(images, generator)
+        )
+
+    def _whole(self, images: Tensor, generator: torch.Generator) -> list[Tensor]:
+        """All of the way, for whole images of one size."""
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise ValueError(
                 f"images are {images.dtype} {tuple(images.shape)}; they must be uint8 (images, 3, height, width)"
@@ -104,16 +111,8 @@ class Views:
             made.append(self._make(run, plan, partial(_resampled, images, resample), images.device))
         return made
 
-    def colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
-        """The rest of the way for views that `crop` has cut out.
-
-        Args:
-            crops: For each run of views of equal size, uint8 (views, images, 3, size, size).
-            generator: On the CPU.
-
-        Returns:
-            As calling the object does.
-        """
+    def _colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
+        """The rest of the way, for views that `crop` has cut out."""
         made = []
         for run, cut in zip(self.runs, crops, strict=True):
             cut = cut.to(self.device or cut.device, non_blocking=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from cacr.data.files import FileSource
 from cacr.data.registry import SOURCES, Request
 from cacr.data.scan import Listing, list_images, sub_folders
+from cacr.data.source import Assumption
 from cacr.errors import UserError
 
 _TEST_FOLDERS = ("test", "val", "validation")
@@ -23,8 +24,10 @@ def open_folder(request: Request) -> FileSource:
         return _label_free(request, listing)
     source = _with_classes(request, listing, train)
     return source.with_notes(
-        f"the {len(source.class_names or ())} sub-folders of {listing.folder} are taken for classes; "
-        f"if they are not, write images:{request.argument}"
+        Assumption(
+            f"the {len(source.class_names or ())} sub-folders of {listing.folder} are taken for classes; "
+            f"if they are not, write images:{request.argument}"
+        )
     )
 
 

@@ -25,7 +25,8 @@ _DIGITS = 18  # of a class's number: what 64 bits hold
 _LARGEST = 2**30  # bytes of one file in a shard; a damaged or sparse one can claim any size
 _MOST_SHARDS = 1_000_000
 _MOST_IMAGES = 10_000_000  # in one shard
-_RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)")
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(\.\.-?\d+)?")
+_LETTERS = re.compile(r"[A-Za-z]\.\.[A-Za-z](\.\.-?\d+)?")
 # webdataset hands addresses to a shell inside quotes, so nothing may pass that could end them.
 _ADDRESS = re.compile(r"(https?|gs)://[\w./:%?=&~+@,-]+")
 
@@ -155,10 +156,9 @@ def _local_shards(request: Request) -> list[Path]:
             f"{request.spec}: shards on a server need an index that says how many images each holds; "
             "write wds:INDEX.json (webdataset's widsindex makes one)"
         )
-    wide = math.prod(abs(int(last) - int(first)) + 1 for first, last in _RANGE.findall(pattern[:4096]))
-    if wide > _MOST_SHARDS:
-        raise UserError(f"{request.spec} stands for more than {_MOST_SHARDS:,} shards")
-    with foreign(f"{request.spec} is no pattern of files"):
+    if _expansions(pattern) > _MOST_SHARDS:
+        raise UserError(f"{request.spec[:200]} stands for more than {_MOST_SHARDS:,} shards")
+    with foreign(f"{request.spec[:200]} is no pattern of files"):
         names = list(braceexpand(pattern))
     found = (sorted(glob.glob(name)) or [name] for name in names)  # noqa: PTH207  (may be absolute)
     paths = [Path(name) for names in found for name in names]
@@ -166,6 +166,40 @@ def _local_shards(request: Request) -> list[Path]:
     if missing:
         raise UserError(f"{len(missing)} of {len(paths)} shards of {request.spec} are missing: {missing[0]}")
     return paths
+
+
+def _expansions(pattern: str) -> float:
+    """How many names a pattern stands for, at most: counted, because the library would make lists of them."""
+    alternatives, names = (
+        [0.0],
+        [1.0],
+    )  # of each brace that is open: those before the last comma, and after it
+    begins = [0]
+    escaped = False
+    for place, sign in enumerate(pattern):
+        if escaped or sign == "\\":
+            escaped = not escaped
+        elif sign == "{":
+            alternatives.append(0.0)
+            names.append(1.0)
+            begins.append(place + 1)
+        elif sign == "," and len(names) > 1:
+            alternatives[-1] += names[-1]
+            names[-1] = 1.0
+        elif sign == "}" and len(names) > 1:
+            inner = alternatives.pop() + names.pop()
+            names[-1] *= max(inner, _length(pattern[begins.pop() : place]))
+    return math.prod(names)  # more than one where braces are left open
+
+
+def _length(text: str) -> float:
+    """Of a range such as ``000..099`` or ``a..f``; nothing for other text."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return 52.0 if _LETTERS.fullmatch(text) else 0.0
+    if max(len(found[1]), len(found[2])) > _DIGITS:
+        return math.inf
+    return abs(int(found[2]) - int(found[1])) + 1
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from cacr.losses.engine.masks import Mask
 from cacr.losses.engine.neighbours import nearest_to_image
 from cacr.losses.engine.pairs import Pairs
 
+SHARED_KEYS = "false negatives can be found in one set of keys that all views share: 'all', or a queue"
+
 
 def find_false_negatives(pairs: Pairs, top: int, threshold: float) -> Tensor:
     """The positions of each image's false negatives among the keys, (images, n); -1 fills unused places.
@@ -16,9 +18,7 @@ def find_false_negatives(pairs: Pairs, top: int, threshold: float) -> Tensor:
     They are the ``top`` keys most similar to any view of the image whose cosine is above ``threshold``.
     """
     if len(pairs.negatives) != 1 or pairs.negatives[0].vectors.dim() != 2:
-        raise ValueError(
-            "false negatives can be found in one set of keys that all views share: 'all', or a queue"
-        )
+        raise ValueError(SHARED_KEYS)
     keys = pairs.negatives[0]
     cosines, places = nearest_to_image(pairs.queries, keys, min(top, len(keys.vectors)))
     return torch.where(cosines > threshold, places, -1)

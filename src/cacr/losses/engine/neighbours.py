@@ -10,7 +10,7 @@ from cacr.losses.engine.reductions import Keys, aligned, similarities
 
 
 @torch.no_grad()
-def nearest(queries: Tensor, keys: Keys) -> Tensor:
+def nearest_key(queries: Tensor, keys: Keys) -> Tensor:
     """The position of the most similar key of each query, (..., rows)."""
     places = [s.argmax(-1) for _, s in _blocks(queries, keys, -torch.inf)]
     return torch.cat(places, 1).reshape(queries.shape[:-1])

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cacr.losses.engine.checks import check_choice
+from cacr.losses.engine.arguments import check_choice
 from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.engine.gathered import GatheredCosines
 from cacr.losses.engine.masks import Mask
@@ -21,6 +21,8 @@ from cacr.losses.engine.reductions import Keys
 from cacr.losses.engine.ring import Ring
 
 Negatives = Literal["same", "cross", "cross_upper", "all"]
+
+NO_LOCAL_KEYS = "negatives 'same' need keys of every query view; local crops have none: use 'all'"
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,7 @@ def _arrange(
         return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept), ring)
     queries, owner = _take(q, views), tuple(range(len(views)))
     if negatives == "same" and views[-1] >= len(k):
-        raise ValueError("negatives 'same' need keys of every query view; local crops have none: use 'all'")
+        raise ValueError(NO_LOCAL_KEYS)
     if negatives == "same":
         keys = _other_images(k, views, ring)
     else:

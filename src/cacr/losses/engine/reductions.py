@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from cacr.losses.engine.checks import check_choice
+from cacr.losses.engine.arguments import check_choice
 from cacr.losses.engine.chunked import Chunked
 from cacr.losses.engine.full_precision import full_precision, product_dtype
 from cacr.losses.engine.masks import Mask

@@ -1,36 +1,20 @@
 """Draw what can be drawn of some runs, and say why the rest cannot."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacr.errors import UserError
-from cacr.registry import nearest
-from cacr.reporting.figures.accuracy import VARIED, accuracy_against, accuracy_against_epoch
-from cacr.reporting.figures.entropy import entropy_figure
-from cacr.reporting.figures.neighbourhood import neighbourhood_figure
+from cacr.reporting.figures.registry import FIGURES, Drawing
 from cacr.reporting.figures.style import save
-from cacr.reporting.figures.weights import weights_figure
 from cacr.runs.run import Run, open_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Progress = Callable[[int, int], None]
-
-FIGURES: dict[str, str] = {
-    "entropy": "conditional entropy of the negatives against epochs, all runs in one plot",
-    "weights": "a query with its positives and negatives as images, their weights as bars; one for each run",
-    "tsne": "the neighbourhood of a query at several epochs; one for each run",
-    "accuracy-epoch": "accuracy against epochs, all runs in one plot",
-    **{
-        f"accuracy-{name}": f"accuracy of several runs against {varied.axis}"
-        for name, varied in VARIED.items()
-    },
-}
-"""What can be asked for by name, and what it shows."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +52,11 @@ def draw_figures(
     Raises:
         UserError: an unknown name; one that was asked for cannot be drawn; or nothing at all can.
     """
-    unknown = [name for name in only if name not in FIGURES]
-    if unknown:
-        raise UserError(f"there is no figure {unknown[0]!r}; {nearest(unknown[0], list(FIGURES))}")
+    names = list(only) or FIGURES.names()
+    kinds = {name: FIGURES[name] for name in names}  # an unknown one is told before anything is read
     runs = open_runs(paths)
     folder = out or (paths[0] / "figures" if len(paths) == 1 else Path("figures"))
-    jobs = list(_jobs(runs, query, tuple(only) or tuple(FIGURES)))
+    jobs = list(_jobs(runs, query, kinds))
     drawn = []
     for done, (name, file, make) in enumerate(jobs, 1):
         try:
@@ -92,17 +75,12 @@ def draw_figures(
 
 
 def _jobs(
-    runs: Sequence[Run], query: int, names: Sequence[str]
+    runs: Sequence[Run], query: int, kinds: Mapping[str, Drawing]
 ) -> Iterator[tuple[str, str, "Callable[[], Figure]"]]:
     """(name, file, what draws it) of each figure."""
-    for name in names:
-        if name == "entropy":
-            yield name, name, partial(entropy_figure, runs)
-        elif name == "accuracy-epoch":
-            yield name, name, partial(accuracy_against_epoch, runs)
-        elif name.startswith("accuracy-"):
-            yield name, name, partial(accuracy_against, runs, name.removeprefix("accuracy-"))
-        else:
-            draw = weights_figure if name == "weights" else neighbourhood_figure
-            for run in runs:
-                yield name, name if len(runs) == 1 else f"{name}-{run.name}", partial(draw, run, query)
+    for name, kind in kinds.items():
+        if not kind.each_run:
+            yield name, name, partial(kind.draw, runs)
+            continue
+        for run in runs:
+            yield name, name if len(runs) == 1 else f"{name}-{run.name}", partial(kind.draw, run, query)

@@ -1,0 +1,24 @@
+"""What a loss is worth at a point, where nothing has been learned."""
+
+import torch
+
+from cacr.frameworks import Framework
+from cacr.losses import PairObjective
+from cacr.losses.engine.pairs import queued
+
+
+@torch.no_grad()
+def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
+    """The loss of an encoder that maps all images to one point, where the objective is made of pairs.
+
+    Args:
+        method: gives the objective and the number of negatives.
+        images: of a global batch.
+        views: of an image.
+    """
+    objective = method.objective
+    if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not of a queue's pairs
+        return None
+    point = torch.ones(views, 2, 1)  # the second image is one negative, and the queue all others
+    queue = torch.ones(max(1, method.negatives(images, views).number - 1), 1)
+    return float(objective.of(queued(point, point, queue))["loss"])

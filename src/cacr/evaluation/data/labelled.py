@@ -1,0 +1,204 @@
+"""Labelled images to learn from and to be judged on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacr.config import EvaluateSettings
+from cacr.data import MissingPartError, Part, Problem, Source, open_source, prepare
+from cacr.data.source import Assumption
+from cacr.errors import UserError
+from cacr.evaluation.data.multilabel import merge_copies
+from cacr.evaluation.data.sets import known_set
+from cacr.evaluation.data.splits import HELD_OUT, Labels, stratified_split
+from cacr.evaluation.results.metrics import SEVERAL_CLASSES
+
+Targets = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """Training and test images in one numbering of the classes.
+
+    Attributes:
+        train: Images with labels.
+        test: Images with labels.
+        split: Where the test images come from, in words.
+        classes: Number of classes.
+        problems: Images that were left out because they cannot be read.
+        metric: What protocols report that have no measure of their own; a name in ``METRICS``.
+        several: Labels (n, classes) of zeros and ones of training and test images, where an image may show
+            several classes.
+        held_out: Whether the test images are a part of the data that the seed drew.
+    """
+
+    train: Source
+    test: Source
+    split: str
+    classes: int
+    problems: tuple[Problem, ...] = ()
+    metric: str = "accuracy"
+    several: tuple[Targets, Targets] | None = None
+    held_out: bool = False
+
+    @property
+    def train_labels(self) -> NDArray[np.generic]:
+        """(n,) classes, or (n, classes) of zeros and ones."""
+        return labels_of(self.train) if self.several is None else self.several[0]
+
+    @property
+    def test_labels(self) -> NDArray[np.generic]:
+        """(n,) classes, or (n, classes) of zeros and ones."""
+        return labels_of(self.test) if self.several is None else self.several[1]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about how the images were read, each note once."""
+        return tuple(note for note in self._all_notes if not isinstance(note, Assumption))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was taken for labels, each note once."""
+        return tuple(str(note) for note in self._all_notes if isinstance(note, Assumption))
+
+    @property
+    def _all_notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.train.notes + self.test.notes))
+
+
+def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> LabelledData:
+    """Open the data of an evaluation.
+
+    Test images are those of ``test_data``, else the test part of ``data``, else a stratified fifth of
+    ``data`` that the seed draws.
+
+    Args:
+        settings: Names the data.
+        need_test: Refuse data without a test part of its own, instead of holding a fifth out.
+
+    Raises:
+        UserError: when there is no such data, it has no labels, or nothing of it can be held out.
+    """
+    metric = metric_of(settings)
+    several = metric in SEVERAL_CLASSES
+    train = _open(settings, settings.data, "train", several)
+    test, split, held_out = train, "", False
+    try:
+        if settings.test_data is not None:
+            test = _open_test(settings, settings.test_data, several)
+            split = f"the images of {settings.test_data}"
+        else:
+            test = _open(settings, settings.data, "test", several)
+            split = f"the test part of {settings.data}"
+        problems = train.problems + test.problems
+    except MissingPartError:
+        if need_test or several:
+            raise
+        first, second = stratified_split(labels_of(train.source), HELD_OUT, settings.seed)
+        if not len(second):
+            raise UserError(
+                f"nothing of {settings.data} can be held out to judge on: no class has more than one image; "
+                "give test_data, or at least two images of a class"
+            ) from None
+        problems = train.problems
+        train, test = (replace(train, source=train.source.subset(part)) for part in (first, second))
+        split = f"a fifth of each class of {settings.data}, held out with seed {settings.seed}"
+        held_out = True
+    train, test = _numbered_alike(train, test)
+    classes = len(train.source.class_names or ())
+    known = known_set(settings.data)
+    if known is not None and (different := known.difference(classes, len(train.source), len(test.source))):
+        train = replace(train, source=train.source.with_notes(different))
+    targets = None
+    if train.targets is not None and test.targets is not None:
+        targets = train.targets, test.targets
+    return LabelledData(train.source, test.source, split, classes, problems, metric, targets, held_out)
+
+
+def metric_of(settings: EvaluateSettings) -> str:
+    """The metric asked for, or that of the set which the data is by its name, or accuracy."""
+    if settings.metric != "auto":
+        return settings.metric
+    known = known_set(settings.data)
+    return "accuracy" if known is None else known.metric
+
+
+def labels_of(source: Source) -> Labels:
+    """The labels of a source that must have some."""
+    if source.labels is None:
+        has = "captions, but no labels" if source.captions is not None else "no labels"
+        raise UserError(
+            "; ".join(
+                [
+                    f"{source.name} has {has}, which evaluation needs: give a folder in which every image lies in the "
+                    "folder of its class (two classes at least), or a data set with labels",
+                    *source.notes,
+                ]
+            )
+        )
+    labels: Labels = np.asarray(source.labels, dtype=np.int64)
+    return labels
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Images with labels, and with several labels each where they may have them."""
+
+    source: Source
+    problems: tuple[Problem, ...]
+    targets: Targets | None = None
+
+    def renumbered(self, class_names: Sequence[str]) -> "_Opened":
+        """The same images with their labels in the numbering of another part."""
+        source = self.source.renumbered(class_names)
+        if self.targets is None:
+            return replace(self, source=source)
+        targets = np.zeros((len(self.targets), len(class_names)), dtype=np.float32)
+        targets[:, [class_names.index(name) for name in self.source.class_names or ()]] = self.targets
+        return replace(self, source=source, targets=targets)
+
+
+def _numbered_alike(train: _Opened, test: _Opened) -> tuple[_Opened, _Opened]:
+    """Both with the classes of the training images, which are found by name.
+
+    Test images whose classes have numbers alone count as numbered like named training classes.
+
+    Raises:
+        UserError: there are test images of a class that the training images lack.
+    """
+    names = train.source.class_names
+    if names is None:
+        train = replace(train, source=train.source.named())
+        test = replace(test, source=test.source.named())
+        names = train.source.class_names or ()
+    elif test.source.class_names is None:
+        largest = int(labels_of(test.source).max())
+        if largest >= len(names):
+            raise UserError(
+                f"{test.source.name} has a label {largest}, but the classes of {train.source.name} are "
+                f"0 to {len(names) - 1}"
+            )
+        return train, test
+    return (train, test) if test.source.class_names == names else (train, test.renumbered(names))
+
+
+def _open(settings: EvaluateSettings, spec: str, part: Part, several: bool) -> _Opened:
+    source = open_source(spec, part=part, root=settings.data_root, download=settings.download)
+    labels_of(source)  # before every file is looked at
+    targets = None
+    if several:
+        source, targets = merge_copies(source)
+    prepared = prepare(source, max_unreadable=settings.max_unreadable)
+    if targets is not None:
+        targets = np.delete(targets, [problem.index for problem in prepared.problems], axis=0)
+    return _Opened(prepared.source, prepared.problems, targets)
+
+
+def _open_test(settings: EvaluateSettings, spec: str, several: bool) -> _Opened:
+    """The test part of data given for testing, or all of it where it has no parts."""
+    try:
+        return _open(settings, spec, "test", several)
+    except MissingPartError:
+        return _open(settings, spec, "train", several)

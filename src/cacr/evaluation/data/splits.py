@@ -1,0 +1,64 @@
+"""Which labelled images a classifier learns from and is judged on, drawn from a seed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacr.errors import UserError
+
+Labels = NDArray[np.int64]
+Indices = NDArray[np.int64]
+
+HELD_OUT = 0.2
+"""Share of each class that judges where data has no test part."""
+
+
+def stratified_split(labels: Labels, share: float, seed: int) -> tuple[Indices, Indices]:
+    """Divide images into two parts with the same mixture of classes.
+
+    Args:
+        labels: (N,) classes.
+        share: Of each class that goes to the second part, rounded; a class of two or more has at least one
+            image in both parts, and a class of one stays in the first.
+        seed: Of the draw.
+
+    Returns:
+        Sorted indices of the first and of the second part.
+    """
+    generator = np.random.default_rng(seed)
+    second = []
+    for members in _by_class(labels):
+        count = min(max(1, round(share * len(members))), len(members) - 1)
+        second.append(generator.permutation(members)[:count])
+    chosen = np.sort(np.concatenate(second))
+    return np.setdiff1d(np.arange(len(labels)), chosen), chosen
+
+
+def draw_per_class(labels: Labels, count: int, seed: int) -> Indices:
+    """Sorted indices of ``count`` images of each class that occurs.
+
+    Raises:
+        UserError: when a class has fewer.
+    """
+    classes = _by_class(labels)
+    smallest = min(classes, key=len)
+    if len(smallest) < count:
+        raise UserError(
+            f"class {labels[smallest[0]]} has only {len(smallest)} labelled images, fewer than "
+            f"labels_per_class = {count}; choose at most {len(smallest)}"
+        )
+    generator = np.random.default_rng(seed)
+    return np.sort(np.concatenate([generator.permutation(members)[:count] for members in classes]))
+
+
+def folds(labels: Labels, count: int, seed: int) -> NDArray[np.int64]:
+    """(N,) the fold of each image, from 0 to ``count - 1``; every class is spread evenly over the folds."""
+    generator = np.random.default_rng(seed)
+    # Going on where the class before left off keeps the folds equally large even with few images a class.
+    order = np.concatenate([generator.permutation(members) for members in _by_class(labels)])
+    number = np.empty(len(labels), dtype=np.int64)
+    number[order] = np.arange(len(labels)) % count
+    return number
+
+
+def _by_class(labels: Labels) -> list[Indices]:
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]

@@ -1,0 +1,74 @@
+"""What every protocol works on: labelled images, and an encoder's features of them, computed once."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cacr.data import Problem, Source
+from cacr.encoders import Encoder
+from cacr.evaluation.data.labelled import LabelledData
+from cacr.features.encode import MAX_UNREADABLE, Progress, encode
+from cacr.features.machine import Machine
+
+
+@dataclass(frozen=True)
+class LabelledFeatures:
+    """Features (n, d), and classes (n,) or, where images show several, (n, classes) of zeros and ones.
+
+    ``streamed`` features lie in a file: they are gone through in blocks, never copied whole.
+    """
+
+    values: Tensor
+    labels: Tensor
+    streamed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass
+class Task:
+    """One encoder on one set of labelled images.
+
+    Attributes:
+        encoder: What is measured.
+        data: Images and labels.
+        seed: Of draws and classifiers.
+        machine: Where and in what portions images are encoded.
+        progress: Called while a protocol works.
+        max_unreadable: Share of unreadable images that is tolerated.
+        problems: Images that turned out to be unreadable.
+    """
+
+    encoder: Encoder
+    data: LabelledData
+    seed: int = 0
+    machine: Machine = field(default_factory=Machine)
+    progress: Progress | None = None
+    max_unreadable: float = MAX_UNREADABLE
+    problems: list[Problem] = field(default_factory=list)
+
+    @cached_property
+    def train(self) -> LabelledFeatures:
+        """Features of the training images."""
+        return self.encode(self.data.train, self.data.train_labels)[0]
+
+    @cached_property
+    def test(self) -> LabelledFeatures:
+        """Features of the test images."""
+        return self.encode(self.data.test, self.data.test_labels)[0]
+
+    def encode(self, source: Source, labels: NDArray[np.generic]) -> tuple[LabelledFeatures, Tensor]:
+        """Features of images that have these labels, and the numbers (n,) of those that could be read."""
+        features = encode(
+            self.encoder, source, self.machine, self.progress, max_unreadable=self.max_unreadable
+        )
+        self.problems.extend(features.problems)
+        # What does not fit into memory does not fit onto a device either: it stays where it is.
+        device = features.values.device if features.streamed else self.machine.device
+        chosen = torch.from_numpy(labels)[features.index].to(device)
+        return LabelledFeatures(features.values.to(device), chosen, features.streamed), features.index

@@ -1,0 +1,59 @@
+"""Scores with all labels, or over several draws of a few labels of each class."""
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+
+from cacr.evaluation.data.splits import Indices, Labels, draw_per_class
+from cacr.evaluation.data.task import LabelledFeatures, Task
+from cacr.evaluation.registry import Score
+from cacr.randomness import mixed_seed
+
+Found = tuple[float, dict[str, Any]]
+"""A score and details."""
+
+
+def over_draws(
+    task: Task, labels_per_class: int | None, draws: int, measure: Callable[[LabelledFeatures, int], Found]
+) -> Score:
+    """The score with all labels, or mean and standard deviation over draws of ``labels_per_class`` labels.
+
+    Args:
+        task: The encoder and the data.
+        labels_per_class: Labels of each class; None for all.
+        draws: Draws of them.
+        measure: From training features and a seed to a score and details.
+    """
+    if labels_per_class is None:
+        value, details = measure(task.train, task.seed)
+        return Score(value, None, details, task.data.metric)
+    found = []
+    labels = task.train.labels.cpu().numpy()
+    for rows, seed in drawn_labels(labels, labels_per_class, draws, task.seed):
+        chosen = torch.from_numpy(rows)
+        found.append(measure(LabelledFeatures(task.train.values[chosen], task.train.labels[chosen]), seed))
+        if task.progress is not None:
+            task.progress(len(found), draws)
+    return score_of_draws(found, task.data.metric)
+
+
+def drawn_labels(
+    labels: Labels, labels_per_class: int, draws: int, seed: int
+) -> Iterator[tuple[Indices, int]]:
+    """The images of each draw, and a seed for what is trained on them.
+
+    The draws depend on the seed and the labels only, so every encoder gets the same ones.
+    """
+    for draw in range(draws):
+        own = mixed_seed("labels", seed, draw)
+        yield draw_per_class(labels, labels_per_class, own), own
+
+
+def score_of_draws(found: Sequence[Found], metric: str, notes: tuple[str, ...] = ()) -> Score:
+    """Mean and standard deviation (n - 1; None of one) over draws, and the details of all of them by name."""
+    scores = [value for value, _ in found]
+    together = {name: [details[name] for _, details in found] for name in found[0][1]}
+    spread = stdev(scores) if len(scores) > 1 else None
+    return Score(mean(scores), spread, {"scores": scores, **together}, metric, notes=notes)

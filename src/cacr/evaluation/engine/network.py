@@ -1,0 +1,113 @@
+"""A whole network to fine-tune: an encoder, batch norm without parameters, and a linear layer."""
+
+import copy
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from cacr.encoders import Encoder
+from cacr.randomness import mixed_seed
+from cacr.training.schedules import Schedule
+
+Batches = Iterable[tuple[Tensor, Tensor]]
+"""Images (n, 3, s, s), normalised, with labels (n,) or (n, classes)."""
+
+
+class Network(nn.Module):
+    """Scores (n, classes) of normalised images (n, 3, s, s).
+
+    Args:
+        encoder: Its backbone is copied: the encoder itself stays as it is.
+        classes: Number of classes.
+        seed: Of the linear layer's first weights.
+        device: Where to train.
+    """
+
+    def __init__(self, encoder: Encoder, classes: int, seed: int, device: torch.device) -> None:
+        super().__init__()
+        self.backbone = copy.deepcopy(encoder.backbone)
+        self.norm = nn.BatchNorm1d(encoder.feature_dim, affine=False)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(mixed_seed("head", seed))
+            self.head = nn.Linear(encoder.feature_dim, classes)
+        for parameter in self.parameters():
+            parameter.requires_grad_(True)
+        self.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores before the softmax."""
+        scores: Tensor = self.head(self.norm(self.backbone(images)))
+        return scores
+
+    @torch.inference_mode()
+    def begin_at(self, images: Iterable[Tensor]) -> None:
+        """Set the running statistics of batch norm to those of some images' features.
+
+        From 0 and 1, where they start otherwise, a short training would not get them to features of another
+        scale, and the network would be judged with the wrong ones.
+        """
+        self.eval()
+        features = torch.cat([self.backbone(batch).float() for batch in images])
+        assert self.norm.running_mean is not None and self.norm.running_var is not None
+        self.norm.running_mean.copy_(features.mean(dim=0))
+        self.norm.running_var.copy_(features.var(dim=0, correction=0))
+
+
+def train_network(
+    network: Network,
+    optimizer: torch.optim.Optimizer,
+    batches: Callable[[int], Batches],
+    *,
+    epochs: int,
+    per_epoch: int,
+    label_smoothing: float = 0.0,
+    rate: Schedule | None = None,
+    after_epoch: Callable[[], None] = lambda: None,
+) -> None:
+    """Train for some epochs; a batch of one image, which has no variance, is passed over.
+
+    A training whose loss is no number any more is given up: nothing would come of it.
+
+    Args:
+        network: Trained in place.
+        optimizer: Of its parameters; each group's ``lr`` is its highest rate.
+        batches: Those of an epoch, by its number.
+        epochs: Passes over the images.
+        per_epoch: Batches in an epoch.
+        label_smoothing: Share of the target that is spread over all classes.
+        rate: Factor on the learning rates, by the number of the step; constant if not given.
+        after_epoch: Called after every epoch.
+    """
+    highest = [group["lr"] for group in optimizer.param_groups]
+    for epoch in range(epochs):
+        network.train()
+        for number, (images, labels) in enumerate(batches(epoch)):
+            if len(images) < 2:
+                continue
+            factor = 1.0 if rate is None else rate(epoch * per_epoch + number)
+            for group, lr in zip(optimizer.param_groups, highest, strict=True):
+                group["lr"] = lr * factor
+            loss = _loss(network(images), labels, label_smoothing)
+            if not loss.isfinite():
+                return
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        after_epoch()
+
+
+@torch.inference_mode()
+def scores_of(network: Network, batches: Batches) -> tuple[Tensor, Tensor]:
+    """Scores (n, classes) and labels of all images."""
+    network.eval()
+    pairs = [(network(images).float(), labels) for images, labels in batches]
+    return torch.cat([scores for scores, _ in pairs]), torch.cat([labels for _, labels in pairs])
+
+
+def _loss(scores: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
+    """Cross-entropy, or its binary form where images show several classes."""
+    if labels.ndim == 2:
+        return binary_cross_entropy_with_logits(scores, labels)
+    return cross_entropy(scores, labels, label_smoothing=label_smoothing)

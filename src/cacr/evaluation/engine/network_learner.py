@@ -1,0 +1,143 @@
+"""Whole networks, as the ELEVATER protocol trains them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cacr.data import Source
+from cacr.evaluation.data.splits import Indices
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.heads import MOMENTUM
+from cacr.evaluation.engine.network import Network, scores_of, train_network
+from cacr.evaluation.engine.probes import BATCH
+from cacr.evaluation.engine.tuning import Setting
+from cacr.evaluation.results.metrics import METRICS
+from cacr.features.encode import ImageLoader, centre_view
+from cacr.features.machine import Machine
+from cacr.randomness import generator
+
+HELD_BYTES = 2**30
+"""Images that take less memory are decoded once; more are decoded in every epoch."""
+
+FIRST_IMAGES = 1024
+"""Images whose features give batch norm its first statistics."""
+
+
+class NetworkLearner:
+    """Whole networks, trained by SGD with momentum 0.9 and a constant rate on batches of 64, without augmentation.
+
+    Args:
+        task: The encoder and the data.
+        used: The training images that will be asked for.
+        after_epoch: Called after every epoch of training.
+    """
+
+    side_by_side = False
+
+    def __init__(self, task: Task, used: Indices, after_epoch: Callable[[], None]) -> None:
+        self._task, self._after_epoch = task, after_epoch
+        self._metric = METRICS[task.data.metric]
+        self._labels = torch.from_numpy(task.data.train_labels)
+        size = task.encoder.info.image_size
+        self._held: Tensor | None = None
+        self._place = np.full(len(task.data.train), -1)
+        if len(used) * 3 * size**2 * 4 <= HELD_BYTES:
+            self._hold(used)
+
+    def _hold(self, used: Indices) -> None:
+        """Decode and crop images once; one that cannot be read has no place among them."""
+        loader = self._loader(self._task.data.train.subset(used), self._task.machine.batch_size)
+        batches = [(images.cpu(), index) for images, index in loader.epoch(0)]
+        self._task.problems.extend(loader.problems)
+        self._held = torch.cat([images for images, _ in batches])
+        read = torch.cat([index for _, index in batches]).numpy()
+        self._place[used[read]] = np.arange(len(read))
+
+    def validate(
+        self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
+    ) -> list[list[float]]:
+        """One setting after the other."""
+        found = []
+        for setting in settings:
+            curve: list[float] = []
+
+            def after(network: Network, curve: list[float] = curve) -> None:
+                curve.append(self._metric(*scores_of(network, self._batches(judge, None, 0))))
+
+            self._train(setting, train, epochs, seed, after)
+            found.append(curve + [0.0] * (epochs - len(curve)))  # a training that was given up gets nothing
+        return found
+
+    def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
+        """Judged after the last epoch only: a pass over the test images can take longer than an epoch."""
+        network = self._train(setting, train, epochs, seed, lambda network: None)
+        return [self._metric(*scores_of(network, self._test_batches()))]
+
+    def _train(
+        self, setting: Setting, train: Indices, epochs: int, seed: int, after: Callable[[Network], None]
+    ) -> Network:
+        task = self._task
+        network = Network(task.encoder, task.data.classes, seed, task.machine.device)
+        some = train[np.sort(np.random.default_rng(seed).permutation(len(train))[:FIRST_IMAGES])]
+        network.begin_at(images for images, _ in self._batches(some, None, 0))
+        optimizer = torch.optim.SGD(
+            network.parameters(), lr=setting.lr, momentum=MOMENTUM, weight_decay=setting.weight_decay
+        )
+
+        def ended() -> None:
+            after(network)
+            self._after_epoch()
+
+        train_network(
+            network,
+            optimizer,
+            lambda epoch: self._batches(train, seed, epoch),
+            epochs=epochs,
+            per_epoch=-(-len(train) // BATCH),
+            after_epoch=ended,
+        )
+        return network
+
+    def _batches(self, rows: Indices, seed: int | None, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images of these numbers, in another order in every epoch, or in theirs without a seed."""
+        device = self._task.machine.device
+        if self._held is None:
+            shuffled = seed is not None
+            loader = self._loader(
+                self._task.data.train.subset(rows), min(BATCH, len(rows)), shuffle=shuffled, seed=seed or 0
+            )
+            for images, index in loader.epoch(epoch):
+                yield images, self._labels[rows[index.numpy()]].to(device)
+            return
+        known = rows[self._place[rows] >= 0]
+        order = torch.arange(len(known))
+        if seed is not None:
+            order = torch.randperm(len(known), generator=generator("shots", seed, epoch))
+        for chosen in torch.split(order, BATCH):
+            numbers = known[chosen.numpy()]
+            images = self._held[torch.from_numpy(self._place[numbers])]
+            yield images.to(device), self._labels[numbers].to(device)
+
+    def _test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        data, device = self._task.data, self._task.machine.device
+        labels = torch.from_numpy(data.test_labels)
+        for images, index in self._loader(data.test, self._task.machine.batch_size).epoch(0):
+            yield images, labels[index].to(device)
+
+    def _loader(
+        self, source: Source, batch_size: int, *, shuffle: bool = False, seed: int = 0
+    ) -> ImageLoader:
+        task = self._task
+        machine = Machine(batch_size, task.machine.workers, task.machine.device)
+        info = task.encoder.info
+        return ImageLoader(
+            info,
+            source,
+            centre_view(info),
+            machine,
+            shuffle=shuffle,
+            seed=seed,
+            max_unreadable=task.max_unreadable,
+        )

@@ -1,0 +1,37 @@
+"""The ELEVATER protocol with a few labels of each class, drawn several times."""
+
+import numpy as np
+from pydantic import Field
+
+from cacr.evaluation.data.shots import draw_shots
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.draws import score_of_draws
+from cacr.evaluation.engine.learner import LearnerKind
+from cacr.evaluation.engine.linear_learner import LinearLearner
+from cacr.evaluation.protocols.transfer import Ticker, TransferSettings, notes_on, tune
+from cacr.evaluation.registry import PROTOCOLS, Score
+
+
+class FewShotSettings(TransferSettings):
+    """The ELEVATER protocol with a few labels of each class."""
+
+    labels_per_class: int = Field(5, ge=2, description="use so many labels of each class")
+    draws: int = Field(3, ge=1, le=1000, description="draws of those labels, for mean and spread")
+
+
+@PROTOCOLS.register("fewshot")
+def fewshot(task: Task, settings: FewShotSettings) -> Score:
+    """ELEVATER: a linear classifier, five labels a class, three draws, settings searched for."""
+    return few_labels(task, settings, LinearLearner)
+
+
+def few_labels(task: Task, settings: FewShotSettings, learner: LearnerKind) -> Score:
+    """Mean and standard deviation over draws with the seeds ``seed``, ``seed + 1`` and so on."""
+    data = task.data
+    count, names = settings.labels_per_class, data.train.class_names
+    seeds = [task.seed + number for number in range(settings.draws)]
+    draws = [draw_shots(data.train_labels, data.classes, count, seed, names) for seed in seeds]
+    tick = Ticker(task, settings, len(draws), learner.side_by_side)
+    able = learner(task, np.unique(np.concatenate(draws)), tick)
+    found = [tune(task, settings, able, draw, draw, seed) for draw, seed in zip(draws, seeds, strict=True)]
+    return score_of_draws([(details["last"], details) for details in found], data.metric, notes_on(settings))

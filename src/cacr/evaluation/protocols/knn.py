@@ -1,0 +1,77 @@
+"""Weighted nearest neighbours on cached features."""
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from cacr.evaluation.data.task import LabelledFeatures, Task
+from cacr.evaluation.engine.draws import over_draws
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+from cacr.evaluation.results.metrics import METRICS
+from cacr.features.neighbours import nearest_keys, vote
+
+QUERIES = 1024
+"""Test features whose neighbours are looked for at once."""
+
+
+class KnnSettings(ProtocolSettings):
+    """Weighted nearest neighbours on cached features."""
+
+    k: int = Field(20, ge=1, le=10**9, description="neighbours that vote")
+    temperature: float = Field(0.07, gt=0, description="a neighbour votes with exp(cosine / temperature)")
+    labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
+    draws: int = Field(5, ge=1, le=1000, description="draws of those labels, for mean and spread")
+
+
+@PROTOCOLS.register("knn")
+def knn(task: Task, settings: KnnSettings) -> Score:
+    """Weighted nearest neighbours on cached features."""
+
+    def measure(train: LabelledFeatures, seed: int) -> tuple[float, dict[str, Any]]:
+        scores = knn_scores(
+            train.values,
+            train.labels,
+            task.test.values,
+            classes=task.data.classes,
+            k=settings.k,
+            temperature=settings.temperature,
+        )
+        return METRICS[task.data.metric](scores, task.test.labels), {"k": min(settings.k, len(train))}
+
+    return over_draws(task, settings.labels_per_class, settings.draws, measure)
+
+
+def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperature: float) -> Tensor:
+    """The class (m,) for which the nearest neighbours vote; arguments as of :func:`knn_scores`."""
+    classes = int(labels.max()) + 1
+    return knn_scores(train, labels, test, classes=classes, k=k, temperature=temperature).argmax(dim=1)
+
+
+def knn_scores(
+    train: Tensor, labels: Tensor, test: Tensor, *, classes: int, k: int, temperature: float
+) -> Tensor:
+    """The share of the nearest neighbours' votes that each class gets.
+
+    With s_j the cosine of a test feature and its neighbour j, one of the k nearest training features, class c
+    gets sum exp(s_j / temperature) over its neighbours of class c, divided by the sum over all of them.
+
+    Args:
+        train: (n, d) training features.
+        labels: (n,) their classes.
+        test: (m, d) test features.
+        classes: Number of classes.
+        k: Neighbours that vote; all of them if there are fewer.
+        temperature: Of the votes.
+
+    Returns:
+        (m, classes).
+    """
+    shares = []
+    for block in torch.split(test, QUERIES):
+        queries = normalize(block, dim=1)
+        near, neighbours = nearest_keys(queries, train, min(k, len(train)), unit=False)
+        shares.append(vote(near, labels[neighbours], classes=classes, temperature=temperature))
+    return torch.cat(shares)

@@ -1,0 +1,42 @@
+"""HCL's linear probe."""
+
+import torch
+from pydantic import Field
+
+from cacr.errors import UserError
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.streamed import streamed_probe
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+from cacr.training.schedules import constant
+from cacr.views import PRESETS
+
+
+class HclLinearSettings(ProtocolSettings):
+    """HCL's linear probe, on the views of pretraining."""
+
+    lr: float = Field(1e-3, gt=0, description="of Adam")
+    epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
+    batch_size: int = Field(512, ge=2, le=1_000_000, description="images in a step")
+    preset: str | None = Field(
+        None, description="views to train on; those of the encoder's pretraining if not given"
+    )
+    compat: bool = Field(False, description="let the encoder's batch norm drift, as HCL's code did")
+
+
+@PROTOCOLS.register("linear-hcl")
+def linear_hcl(task: Task, settings: HclLinearSettings) -> Score:
+    """HCL's probe: Adam, weight decay 1e-6, on the views that the encoder was trained with, 100 epochs."""
+    name = settings.preset or task.encoder.info.preset
+    if name is None:
+        raise UserError(
+            "linear-hcl needs the views of pretraining, which this encoder does not name: set preset"
+        )
+    return streamed_probe(
+        task,
+        PRESETS[name].resized(task.encoder.info.image_size).views[0],
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        optimizer=lambda layer: torch.optim.Adam(layer.parameters(), lr=settings.lr, weight_decay=1e-6),
+        rate=constant(),
+        drift=settings.compat,
+    )

@@ -1,0 +1,41 @@
+"""MoCo v3's linear probe."""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from cacr.config import Auto
+from cacr.encoders import is_transformer
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.streamed import plain_crop, small_weights, streamed_probe
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+from cacr.training.schedules import cosine
+
+
+class MocoV3LinearSettings(ProtocolSettings):
+    """MoCo v3's linear probe."""
+
+    lr: Annotated[float, Field(gt=0)] | Auto = Field(
+        "auto", description="of SGD for a batch of 256; auto: 3 for ViTs, 0.1 for others"
+    )
+    epochs: int = Field(90, ge=1, le=1_000_000, description="passes over the training images")
+    batch_size: int = Field(1024, ge=2, le=1_000_000, description="images in a step")
+
+
+@PROTOCOLS.register("linear-mocov3")
+def linear_mocov3(task: Task, settings: MocoV3LinearSettings) -> Score:
+    """MoCo v3's probe: SGD with a cosine over 90 epochs on fresh random crops; 0.1 (ResNets) or 3 (ViTs) per 256."""
+    lr = settings.lr
+    if lr == "auto":
+        lr = 3.0 if is_transformer(task.encoder.info.encoder) else 0.1
+    batch = min(settings.batch_size, len(task.data.train))
+    return streamed_probe(
+        task,
+        plain_crop(task),
+        epochs=settings.epochs,
+        batch_size=batch,
+        optimizer=lambda layer: torch.optim.SGD(layer.parameters(), lr=lr * batch / 256, momentum=0.9),
+        rate=cosine(settings.epochs),
+        first=small_weights,
+    )

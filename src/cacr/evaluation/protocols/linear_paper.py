@@ -1,0 +1,48 @@
+"""The linear probe of the paper's small-scale experiments."""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from cacr.config import Auto
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.streamed import streamed_probe
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+from cacr.features.encode import usual_flip
+from cacr.training.schedules import multistep
+from cacr.views import probe_train
+
+MILESTONES, GAMMA = (0.6, 0.8), 0.2
+"""The rate drops by a factor of 0.2 after 60 and 80 of 100 epochs."""
+
+
+class PaperLinearSettings(ProtocolSettings):
+    """The paper's small-scale probe: features of fresh random crops, Adam; the last epoch is the headline."""
+
+    lr: float = Field(1e-3, gt=0, description="of Adam")
+    epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
+    batch_size: int = Field(128, ge=2, le=1_000_000, description="images in a step")
+    flip: Annotated[float, Field(ge=0, le=1)] | Auto = Field(
+        "auto", description="share of mirrored crops; auto: as in the encoder's training views"
+    )
+
+
+@PROTOCOLS.register("linear-paper")
+def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
+    """The paper's probe: features of fresh random crops in every epoch; the last epoch is the score.
+
+    Adam with betas 0.5 and 0.999.
+    """
+    info = task.encoder.info
+    flip = usual_flip(info) if settings.flip == "auto" else settings.flip
+    return streamed_probe(
+        task,
+        probe_train(info.image_size, info.mean, info.std, flip=flip).views[0],
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        optimizer=lambda layer: torch.optim.Adam(
+            layer.parameters(), lr=settings.lr, betas=(0.5, 0.999), eps=1e-8
+        ),
+        rate=multistep(settings.epochs, MILESTONES, GAMMA),
+    )

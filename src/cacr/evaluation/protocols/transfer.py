@@ -1,0 +1,123 @@
+"""The ELEVATER protocol with all training labels: settings searched on a part of them, then a final training."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from cacr.evaluation.data.shots import divide
+from cacr.evaluation.data.splits import Indices
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.learner import Learner, LearnerKind
+from cacr.evaluation.engine.linear_learner import LinearLearner
+from cacr.evaluation.engine.tuning import Setting, choose
+from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+
+SEARCH_AT_MOST = 10_000
+"""Images of a class in the search; the final training has all."""
+
+_ROUNDS = {"elevater": (5, 90), "quick": (1, 9)}
+"""Trainings of a search: side by side, or one after the other."""
+
+
+class TransferSettings(ProtocolSettings):
+    """The ELEVATER protocol with all training labels: settings are searched for, then a final training."""
+
+    several_classes: ClassVar[bool] = True
+
+    search: Literal["elevater", "quick", "optuna"] = Field(
+        "elevater", description="the protocol's own search of at most 90 settings, nine of them, or optuna"
+    )
+    trials: int = Field(30, ge=1, le=100_000, description="settings that optuna tries")
+    epochs: int = Field(
+        10, ge=1, le=1_000_000, description="passes over the training part with each setting tried"
+    )
+    judge: Literal["last", "best"] = Field(
+        "last", description="epoch that a setting tried counts by: the last, or as in the benchmark the best"
+    )
+    final_epochs: int = Field(
+        50, ge=1, le=1_000_000, description="passes over all labels with the best setting"
+    )
+
+
+@PROTOCOLS.register("transfer")
+def transfer(task: Task, settings: TransferSettings) -> Score:
+    """ELEVATER: a linear classifier, all training labels, settings searched for."""
+    return all_labels(task, settings, LinearLearner)
+
+
+def all_labels(task: Task, settings: TransferSettings, learner: LearnerKind) -> Score:
+    """One training with all labels."""
+    images = np.arange(len(task.data.train))
+    able = learner(task, images, Ticker(task, settings, 1, learner.side_by_side))
+    details = tune(task, settings, able, images, _at_most(task, SEARCH_AT_MOST), task.seed)
+    return Score(details["last"], None, details, task.data.metric, notes=notes_on(settings))
+
+
+def tune(
+    task: Task, settings: TransferSettings, learner: Learner, images: Indices, searched: Indices, seed: int
+) -> dict[str, Any]:
+    """Search for a setting on a part of the images, train with it on all of them, judge on the test images.
+
+    Args:
+        task: The encoder and the data.
+        settings: Of the protocol.
+        learner: What is trained.
+        images: Training images, in the order in which they were drawn.
+        searched: Those of them that are used in the search.
+        seed: Of first weights and order.
+    """
+    train, judge = divide(task.data.train_labels[searched], task.data.classes)
+
+    def measure(tried: Sequence[Setting]) -> list[float]:
+        curves = learner.validate(tried, searched[train], searched[judge], settings.epochs, seed)
+        return [max(curve) if settings.judge == "best" else curve[-1] for curve in curves]
+
+    choice = choose(settings.search, measure, trials=settings.trials, seed=seed)
+    curve = learner.final(choice.best, images, settings.final_epochs, seed)
+    return {
+        "last": curve[-1],
+        "best": max(curve),
+        "lr": choice.best.lr,
+        "weight_decay": choice.best.weight_decay,
+        "validation": choice.score,
+        "settings_tried": len(choice.tried),
+    }
+
+
+def _at_most(task: Task, count: int) -> Indices:
+    """All training images, or the first ``count`` of each class where there are more."""
+    labels = task.data.train_labels
+    if labels.ndim == 2:
+        return np.arange(len(labels))
+    order = np.argsort(labels, kind="stable")
+    first = np.searchsorted(labels[order], labels[order])  # where each image's class begins
+    return np.sort(order[np.arange(len(labels)) - first < count])
+
+
+def notes_on(settings: TransferSettings) -> tuple[str, ...]:
+    """What to say of a search that is not the protocol's own."""
+    if settings.search == "elevater":
+        return ()
+    what = {
+        "quick": "nine settings were tried, not the protocol's 90 (search=quick)",
+        "optuna": f"optuna tried {settings.trials} settings, not the protocol's search (search=optuna)",
+    }
+    return (what[settings.search],)
+
+
+class Ticker:
+    """Counts epochs for a progress bar."""
+
+    def __init__(self, task: Task, settings: TransferSettings, draws: int, side_by_side: bool) -> None:
+        together, alone = _ROUNDS.get(settings.search, (settings.trials, settings.trials))
+        rounds = together if side_by_side else alone
+        self._total = draws * (rounds * settings.epochs + settings.final_epochs)
+        self._done, self._progress = 0, task.progress
+
+    def __call__(self) -> None:
+        """An epoch has ended."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, max(self._done, self._total))

@@ -1,0 +1,1 @@
+"""What was found: metrics, reports of suites, and comparisons of runs."""

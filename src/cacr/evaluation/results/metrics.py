@@ -1,0 +1,97 @@
+"""How good predictions are: the four measures of the transfer sets."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from cacr.registry import Registry
+
+Metric = Callable[[Tensor, Tensor], float]
+"""From scores (n, classes) and labels, (n,) classes or (n, classes) of zeros and ones, to a value in [0, 1]."""
+
+METRICS: Registry[Metric] = Registry("metric")
+
+SEVERAL_CLASSES = frozenset({"map-11"})
+"""Metrics of images that may show several classes."""
+
+RECALLS = 11
+"""Of the eleven-point average precision: 0, 0.1, ..., 1."""
+
+
+@METRICS.register("accuracy")
+def accuracy_of_scores(scores: Tensor, labels: Tensor) -> float:
+    """Share of images whose highest score is that of their class."""
+    return _hits(scores, labels).double().mean().item()
+
+
+@METRICS.register("mean-per-class")
+def mean_per_class(scores: Tensor, labels: Tensor) -> float:
+    """Accuracy within each class, averaged over the classes that occur."""
+    hits = _hits(scores, labels).double()
+    right = torch.zeros(scores.shape[1], dtype=torch.double, device=scores.device)
+    right.index_add_(0, labels, hits)
+    count = torch.bincount(labels, minlength=scores.shape[1])
+    return (right[count > 0] / count[count > 0]).mean().item()
+
+
+@METRICS.register("map-11")
+def mean_average_precision(scores: Tensor, labels: Tensor) -> float:
+    """Eleven-point average precision of Pascal VOC 2007, averaged over the classes that occur.
+
+    For one class: the mean over r in {0, 0.1, ..., 1} of the highest precision at a recall of r or more.
+    """
+    truth = _indicator(labels, scores.shape[1])
+    found = [_eleven_points(scores[:, c], truth[:, c]) for c in range(scores.shape[1]) if truth[:, c].any()]
+    return sum(found) / len(found)
+
+
+@METRICS.register("roc-auc")
+def roc_auc(scores: Tensor, labels: Tensor) -> float:
+    """Probability that an image of a class scores higher than one of another: of class 1 if there are two.
+
+    Equal scores count one half. With more classes: the mean over those that occur, each against the rest.
+    """
+    truth = _indicator(labels, scores.shape[1])
+    # With two classes the score of one means the opposite for the other, so their difference is what ranks.
+    if scores.shape[1] == 2:
+        return _area(scores[:, 1] - scores[:, 0], truth[:, 1])
+    found = [_area(scores[:, c], truth[:, c]) for c in range(scores.shape[1]) if truth[:, c].any()]
+    return sum(found) / len(found)
+
+
+def _hits(scores: Tensor, labels: Tensor) -> Tensor:
+    """(n,) whether the highest score is right; one that is not a number never is."""
+    return (scores.argmax(dim=1) == labels) & ~scores.isnan().any(dim=1)
+
+
+def _indicator(labels: Tensor, classes: int) -> Tensor:
+    """(n, classes) of truth values."""
+    return (labels if labels.ndim == 2 else one_hot(labels, classes)) > 0
+
+
+def _eleven_points(scores: Tensor, truth: Tensor) -> float:
+    if scores.isnan().any():
+        return 0.0
+    ranked = truth[scores.argsort(descending=True, stable=True)].double()
+    hits = ranked.cumsum(0)
+    precision = hits / torch.arange(1, len(ranked) + 1, device=scores.device)
+    recall = hits / hits[-1]
+    # The highest precision from each place on; recall never falls, so these are the places of higher recall.
+    best = precision.flip(0).cummax(0).values.flip(0)
+    levels = torch.arange(RECALLS, device=scores.device, dtype=torch.double) / (RECALLS - 1)
+    return best[torch.searchsorted(recall, levels - 1e-12)].mean().item()
+
+
+def _area(scores: Tensor, truth: Tensor) -> float:
+    """Mann-Whitney's statistic over the number of pairs, from mid-ranks."""
+    if scores.isnan().any():
+        return 0.0
+    positives, negatives = int(truth.sum()), int((~truth).sum())
+    if not positives or not negatives:
+        return 0.5  # nothing to tell apart
+    _, place, count = torch.unique(scores, sorted=True, return_inverse=True, return_counts=True)
+    ranks = (count.cumsum(0) - (count - 1) / 2)[place].double()
+    above = ranks[truth].sum().item() - positives * (positives + 1) / 2
+    return float(above / (positives * negatives))

@@ -1,0 +1,230 @@
+"""Features of the images of a source, by an encoder at rest."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cacr.data import Loader, Problem, Source
+from cacr.data.order import share
+from cacr.distributed import world_size
+from cacr.encoders import Encoder, EncoderInfo
+from cacr.errors import UserError
+from cacr.features.machine import Machine
+from cacr.features.processes import gather_objects, gather_rows, rank
+from cacr.randomness import generator
+from cacr.views import PRESETS, Augmentation, Views
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is to do."""
+
+
+MAX_UNREADABLE = 0.1
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an encoder makes of a source.
+
+    Attributes:
+        values: (n, feature_dim) float32, on the CPU.
+        index: (n,) number of each image in the source.
+        problems: Images that could not be read; they have no features.
+        streamed: Whether the values lie in a temporary file, and are to be gone through in blocks.
+    """
+
+    values: Tensor
+    index: Tensor
+    problems: tuple[Problem, ...] = ()
+    streamed: bool = False
+
+
+class ImageLoader:
+    """Batches of normalised images, every one seen through one augmentation.
+
+    Args:
+        info: Normalisation of the encoder that will see them.
+        source: The images.
+        view: What an image goes through.
+        machine: Where and in what portions.
+        shuffle: Another order in every epoch; otherwise that of the source.
+        seed: Of order and augmentation.
+        max_unreadable: Share of unreadable images that is tolerated.
+        shared: Of several processes each gets its share of every batch of files.
+    """
+
+    def __init__(
+        self,
+        info: EncoderInfo,
+        source: Source,
+        view: Augmentation,
+        machine: Machine,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        max_unreadable: float = MAX_UNREADABLE,
+        shared: bool = False,
+    ) -> None:
+        self.seed = seed
+        self._in_memory = source.image_size is not None
+        # Images in memory are drawn as one batch in every process, so that their views do not depend on how many
+        # there are; files are decoded by one process each.
+        alone = self._in_memory or not shared
+        self._views = Views([view], info.mean, info.std, device=machine.device)
+        self._loader = Loader(
+            source,
+            batch_size=machine.batch_size,
+            seed=seed,
+            rank=0 if alone else rank(),
+            world_size=1 if alone else world_size(),
+            workers=machine.workers,
+            crop=self._views.crop,
+            shuffle=shuffle,
+            at_least=view.resize,
+            max_unreadable=max_unreadable,
+            pin_memory=machine.device.type == "cuda",
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Images that could not be read so far."""
+        return tuple(self._loader.unreadable.values())
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images (n, 3, s, s) on the device and their numbers (n,), batch by batch."""
+        draws = generator("probe views", self.seed, number)
+        for batch in self._loader.epoch(number):
+            ((images,),) = self._views(batch.images, draws)
+            yield images, batch.index
+
+
+class FeatureLoader(ImageLoader):
+    """Batches of features; several processes encode a share of each batch, and all get the whole.
+
+    Args:
+        encoder: Moved to the machine's device.
+        source: The images.
+        view: What an image goes through.
+        machine: Where and in what portions.
+        training: Let batch norm use and follow the statistics of each batch; otherwise the encoder is at rest.
+        options: Of the image loader.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        source: Source,
+        view: Augmentation,
+        machine: Machine,
+        *,
+        training: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(encoder.info, source, view, machine, shared=True, **options)
+        self.encoder = encoder.to(machine.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+        self._training, self._device = training, machine.device
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features (n, feature_dim) on the device and the images' numbers (n,), batch by batch."""
+        batches = super().epoch(number)
+        while True:
+            batch = next(batches, None)
+            # A process may have no share of a small last batch, and must take part in the exchange all the same.
+            if not any(gather_objects(batch is not None)):
+                return
+            images, index = (None, torch.empty(0, dtype=torch.int64)) if batch is None else batch
+            if images is not None and self._in_memory:
+                mine = share(len(index), rank(), world_size())
+                images, index = images[mine], index[mine]
+            yield self._encode(images), gather_rows(index.to(self._device)).cpu()
+
+    @torch.inference_mode()
+    def _encode(self, images: Tensor | None) -> Tensor:
+        self.encoder.train(self._training)
+        if images is None or not len(images):
+            return gather_rows(torch.empty(0, self.encoder.feature_dim, device=self._device))
+        return gather_rows(self.encoder(images).float())
+
+
+def centre_view(info: EncoderInfo) -> Augmentation:
+    """The one view of evaluation: an image resized and its centre cut out as ``encoder.preprocess`` does it."""
+    return Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
+
+
+def usual_flip(info: EncoderInfo) -> float:
+    """Share of mirrored crops in training views of an encoder's classifier: as in its own training views."""
+    return PRESETS[info.preset].views[0].flip if info.preset is not None and info.preset in PRESETS else 0.5
+
+
+def encode(
+    encoder: Encoder,
+    source: Source,
+    machine: Machine | None = None,
+    progress: Progress | None = None,
+    *,
+    max_unreadable: float = MAX_UNREADABLE,
+) -> Features:
+    """Features of every image that can be read, in the order of the source.
+
+    An image is resized and its centre cut out as ``encoder.preprocess`` does it.
+
+    Args:
+        encoder: Moved to the machine's device and put into evaluation mode.
+        source: The images.
+        machine: Where and in what portions.
+        progress: Called after each batch with the number of images done and in all.
+        max_unreadable: Share of unreadable images that is tolerated.
+
+    Raises:
+        UserError: more than ``max_unreadable`` of the images cannot be read, or none can.
+    """
+    machine = machine or Machine()
+    loader = FeatureLoader(encoder, source, centre_view(encoder.info), machine, max_unreadable=max_unreadable)
+    streamed = 4 * len(source) * encoder.feature_dim > machine.memory
+    values, index, done = make_rows(len(source), encoder.feature_dim, streamed=streamed), [], 0
+    for features, numbers in loader.epoch(0):
+        values[done : done + len(numbers)] = _finite(features.cpu(), encoder)
+        index.append(numbers)
+        done += len(numbers)
+        if progress is not None:
+            progress(done, len(source))
+    problems = tuple(dict.fromkeys(p for each in gather_objects(loader.problems) for p in each))
+    if not index:
+        raise UserError(f"no image of {source.name} can be read; for example {problems[0]}")
+    values, numbers = values[:done], torch.cat(index)
+    if not torch.equal(numbers, numbers.sort().values):  # shares of several processes, put into order
+        numbers, order = numbers.sort()
+        values = values[order]
+    return Features(values, numbers, problems, streamed)
+
+
+def _finite(features: Tensor, encoder: Encoder) -> Tensor:
+    if not bool(torch.isfinite(features).all()):
+        raise UserError(
+            f"{encoder.info.encoder} gives features that are not finite numbers: its weights are damaged, or its "
+            "training diverged (`cacr doctor` looks at a run)"
+        )
+    return features
+
+
+def make_rows(count: int, dim: int, *, streamed: bool) -> Tensor:
+    """(count, dim) float32 in memory, or in a temporary file that ends with the tensor.
+
+    Raises:
+        UserError: there is no room for the file.
+    """
+    if not streamed:
+        return torch.empty(count, dim)
+    folder = tempfile.gettempdir()
+    if 4 * count * dim > shutil.disk_usage(folder).free:  # writing into the mapping would kill the process
+        raise UserError(
+            f"features of {count:,} images need {4 * count * dim / 2**30:.1f} GB, more than is free in memory and in "
+            f"{folder}: set TMPDIR to a folder on a larger disk, or raise memory_gb"
+        )
+    with tempfile.NamedTemporaryFile(prefix="cacr-features-") as file:
+        # The mapping keeps the file's blocks after its name is gone.
+        return torch.from_file(file.name, shared=True, size=count * dim, dtype=torch.float32).view(count, dim)

@@ -1,0 +1,54 @@
+"""Where and in what portions images are encoded."""
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from cacr.config import Auto
+from cacr.data import Source
+from cacr.distributed import world_size
+from cacr.errors import UserError
+from cacr.reading.memory import free_memory
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How images are encoded: it changes the speed and nothing else.
+
+    Attributes:
+        batch_size: Images encoded at once.
+        workers: Processes that decode files; arrays need none.
+        device: Where to compute.
+        memory: Bytes of features of one source that are held in memory; more go into a temporary file.
+    """
+
+    batch_size: int = 256
+    workers: int = 0
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    memory: float = math.inf
+
+
+def choose_machine(
+    sources: list[Source],
+    *,
+    batch_size: int = 256,
+    workers: int | Auto = "auto",
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto",
+    memory_gb: float | Auto = "auto",
+) -> Machine:
+    """A machine with ``auto`` resolved: a worker for each core if there are files, a GPU if there is one.
+
+    Of several processes each has its own GPU and its share of the workers and of the memory.
+    """
+    files = any(source.image_size is None for source in sources)
+    cores = max(1, (os.cpu_count() or 1) // world_size())
+    processes = (min(8, cores) if files else 0) if workers == "auto" else workers
+    if accelerator == "cuda" and not torch.cuda.is_available():
+        raise UserError("there is no CUDA device; leave accelerator out, or set it to cpu")
+    cuda = accelerator != "cpu" and torch.cuda.is_available()
+    device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
+    memory = free_memory() / 2 / world_size() if memory_gb == "auto" else memory_gb * 2**30
+    return Machine(batch_size, processes, device, memory)

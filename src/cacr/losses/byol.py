@@ -1,0 +1,26 @@
+"""Predicting the target of another view, without negatives (BYOL)."""
+
+from torch import Tensor
+
+from cacr.losses.engine.pairs import Pairs, positives_only
+from cacr.losses.objective import OBJECTIVES, PairObjective
+
+
+@OBJECTIVES.register("byol")
+class BYOLLoss(PairObjective):
+    """BYOL: the squared distance of a prediction from another view's target.
+
+    The mean over queries and their positives of ||q - k||^2 = 2 - 2 q.k. Call it with
+    ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
+    """
+
+    needs_predictor = True
+    supports_ring = True
+
+    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+        """``loss``, from the embeddings of one batch."""
+        return self.of(positives_only(z))
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``."""
+        return {"loss": pairs.average(2 - 2 * pairs.positives, pairs.absent)}

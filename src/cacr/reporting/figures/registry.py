@@ -1,0 +1,48 @@
+"""Figures by name: each is a function in a file of its own that says here what it shows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from cacr.registry import Registry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Draw = TypeVar("Draw", bound=Callable[..., "Figure"])
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a figure is drawn.
+
+    Attributes:
+        summary: one line for listings.
+        draw: ``draw(runs)`` puts all runs into one figure; with ``each_run``, ``draw(run, query)`` draws one of them.
+        each_run: whether there is one for each run.
+    """
+
+    summary: str
+    draw: "Callable[..., Figure]"
+    each_run: bool
+
+    def __post_init__(self) -> None:
+        # listings take the first line of a registered thing's documentation
+        object.__setattr__(self, "__doc__", self.summary)
+
+
+FIGURES: Registry[Drawing] = Registry("figure")
+"""What can be asked for by name."""
+
+
+def figure(name: str, summary: str, *, each_run: bool = False) -> Callable[[Draw], Draw]:
+    """A decorator that makes a function known as the figure ``name``, see :class:`Drawing`.
+
+    The function raises a :class:`cacr.errors.UserError` where the runs do not have what it needs.
+    """
+
+    def remember(draw: Draw) -> Draw:
+        FIGURES.register(name)(Drawing(summary, draw, each_run))
+        return draw
+
+    return remember

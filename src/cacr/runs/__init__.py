@@ -1,0 +1,1 @@
+"""A run folder as one type: what lies in it, who wrote it, what it tells."""

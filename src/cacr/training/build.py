@@ -1,0 +1,168 @@
+"""From resolved settings to what the loop works with: views, loader, model, optimiser, schedule."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from lightning_fabric import Fabric
+
+from cacr.config import ResolvedSettings
+from cacr.data import Loader, Source
+from cacr.encoders import (
+    Encoder,
+    build_encoder,
+    build_head,
+    build_predictor,
+    fix_positions,
+    freeze_patches,
+    is_transformer,
+    load_weights,
+    share_statistics,
+)
+from cacr.encoders.heads import usual_hidden
+from cacr.errors import UserError
+from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
+from cacr.losses import OBJECTIVES
+from cacr.runs.folder import RunFolder
+from cacr.training.job import Training
+from cacr.training.optimizers import build_optimizer
+from cacr.training.resolve import run_length
+from cacr.training.schedules import build_schedule
+from cacr.views import PRESETS, Preset, Views
+from cacr.views.presets import shorter_side
+
+
+def build_training(
+    fabric: Fabric, settings: ResolvedSettings, run: RunFolder, source: Source, init: str | None
+) -> Training:
+    """Everything that the loop works with.
+
+    Args:
+        fabric: the process, its device and its numbers.
+        settings: of the run.
+        run: where it is kept.
+        source: the images to train on.
+        init: where the encoder's weights start from, see :func:`build_method`.
+    """
+    preset, views = preset_of(settings), make_views_of(settings, fabric.device)
+    loader = Loader(
+        source,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        workers=settings.workers,
+        crop=views.crop,
+        at_least=views.at_least,
+        max_unreadable=settings.max_unreadable,
+        pin_memory=fabric.device.type == "cuda",
+    )
+    method, notes = build_method(settings, init)
+    encoder = method.encoder
+    encoder.info = replace(
+        encoder.info,
+        resize=shorter_side(settings.image_size),
+        mean=preset.mean,
+        std=preset.std,
+        preset=preset.name,
+    )
+    if settings.sync_batch_norm:
+        share_statistics(method)
+    optimizer = build_optimizer(settings, method)
+    if settings.channels_last:
+        method = method.to(memory_format=torch.channels_last)
+    model, wrapped = fabric.setup(method, optimizer)
+    length = run_length(loader.batches_per_epoch, settings.epochs, settings)
+    return Training(
+        fabric=fabric,
+        settings=settings,
+        run=run,
+        loader=loader,
+        views=views,
+        method=method,
+        model=model,
+        optimizer=wrapped,
+        schedule=build_schedule(
+            settings.schedule,
+            total=length.total,
+            warmup=round(settings.warmup_epochs * length.per_epoch),
+            per_epoch=length.per_epoch,
+            milestones=settings.milestones,
+            gamma=settings.gamma,
+        ),
+        total_steps=length.total,
+        notes=notes,
+    )
+
+
+def preset_of(settings: ResolvedSettings) -> Preset:
+    """The view preset, at the size and with the options that the settings ask for."""
+    return PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
+
+
+def make_views_of(settings: ResolvedSettings, device: torch.device | None = None) -> Views:
+    """What makes the views of a run."""
+    preset = preset_of(settings)
+    return Views(preset.for_views(settings.views), preset.mean, preset.std, device=device)
+
+
+class Built(NamedTuple):
+    """A framework with its networks, and what the user should know about how it was built."""
+
+    method: Framework
+    notes: tuple[str, ...]
+
+
+def build_method(settings: ResolvedSettings, init: str | None = None) -> Built:
+    """The framework, its encoder and objective; the seed alone decides the random weights.
+
+    Args:
+        settings: of the run.
+        init: where the encoder's weights start from: a run, a weights file, ``timm``, or None for random ones.
+    """
+    torch.manual_seed(settings.seed)
+    encoder, notes = _build_encoder(settings, init)
+    hidden = settings.hidden or usual_hidden(settings.head, encoder.feature_dim, settings.width)
+    head = build_head(settings.head, encoder.feature_dim, settings.dim, hidden)
+    objective = OBJECTIVES[settings.objective](**settings.objective_options)
+    framework, options = FRAMEWORKS[settings.framework], dict(settings.framework_options)
+    if framework.has_predictor:
+        last_norm = is_transformer(settings.encoder)
+        options["predictor"] = build_predictor(settings.dim, hidden, last_norm=last_norm)
+    method = framework(
+        encoder,
+        head,
+        objective,
+        batch_norm=settings.batch_norm,
+        exchange=settings.exchange,
+        encode_chunk=settings.encode_chunk,
+        **options,
+    )
+    if settings.encode_chunk is not None:
+        notes.append(describe_chunks(method, settings.encode_chunk))
+    return Built(method, tuple(notes))
+
+
+def _build_encoder(settings: ResolvedSettings, init: str | None) -> tuple[Encoder, list[str]]:
+    """The encoder, and what became of the weights that it starts from."""
+    pretrained = init == "timm"
+    if pretrained and not settings.download:
+        raise UserError("--init timm fetches weights from the network: allow it with --download")
+    encoder = build_encoder(
+        settings.encoder,
+        image_size=settings.image_size,
+        width=settings.width,
+        pretrained=pretrained,
+        any_size=PRESETS[settings.preset].local is not None,
+    )
+    if settings.patches == "frozen":
+        freeze_patches(encoder.backbone)
+    if settings.positions == "fixed":
+        fix_positions(encoder.backbone)
+    if init is None or pretrained:
+        return encoder, []
+    found = load_weights(encoder, init)
+    missing = (
+        f", {len(found.missing)} stay random ({', '.join(found.missing[:3])} ...)" if found.missing else ""
+    )
+    return encoder, [f"{len(found.loaded)} tensors of the encoder start from {init}{missing}"]

@@ -1,0 +1,93 @@
+"""The images of a run: opened, freed of unreadable ones, made unbalanced where asked, divided, and described."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from cacr.config import PretrainSettings
+from cacr.data import Problem, Source, imbalanced, open_source, prepare
+from cacr.files import write_atomically
+from cacr.runs.folder import RunFolder
+from cacr.training.held_out import HeldOut, hold_out
+from cacr.training.resolve import Described, describe
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The images to train and to measure on, and how they were found.
+
+    Attributes:
+        held_out: what is trained on and what is measured on.
+        problems: images that were left out because they cannot be read.
+        kept: numbers of the images that an imbalance rule kept; None without one.
+    """
+
+    held_out: HeldOut
+    problems: tuple[Problem, ...] = ()
+    kept: list[int] | None = None
+
+    @property
+    def training(self) -> Source:
+        """The images to train on."""
+        return self.held_out.training
+
+    @property
+    def measured(self) -> Source:
+        """The images to measure on."""
+        return self.held_out.source
+
+    @cached_property
+    def described(self) -> Described:
+        """What settings are resolved by; of image files a few are opened."""
+        return describe(self.training, held_out=len(self.held_out.taken), measured=len(self.measured))
+
+    def record(self, run: RunFolder, found_later: Iterable[Problem] = ()) -> None:
+        """Store which images were left out, kept and held out, and those that turned out unreadable since."""
+        problems = [*self.problems, *found_later]
+        if problems:
+            lines = "".join(f"{problem}\n" for problem in problems)
+            write_atomically(run.unreadable, lines.encode(errors="surrogateescape"))
+        if self.kept is not None:
+            write_atomically(run.indices, json.dumps(self.kept).encode())
+        self.held_out.record(run)
+
+    def notes(self, run: RunFolder, *, observed: bool) -> list[str]:
+        """What the user should know about the images."""
+        left_out = f"{len(self.problems)} unreadable images are left out; they are listed in {run.unreadable}"
+        notes = [*self.training.notes, *([left_out] if self.problems else [])]
+        return [*notes, self.held_out.note] if observed or self.held_out.taken else notes
+
+
+def prepare_data(settings: PretrainSettings, resumed: RunFolder | None = None) -> TrainingData:
+    """Open the images of a run and look at every file.
+
+    Args:
+        settings: which images.
+        resumed: the run to continue, which keeps its division of them.
+    """
+    prepared = prepare(_open(settings), max_unreadable=settings.max_unreadable)
+    return _divided(prepared.source, settings, prepared.problems, resumed)
+
+
+def describe_images(settings: PretrainSettings) -> Described:
+    """What a new run would train on if every file can be read."""
+    return _divided(_open(settings), settings).described
+
+
+def _open(settings: PretrainSettings) -> Source:
+    return open_source(settings.data, part="pretrain", root=settings.data_root, download=settings.download)
+
+
+def _divided(
+    source: Source,
+    settings: PretrainSettings,
+    problems: tuple[Problem, ...] = (),
+    resumed: RunFolder | None = None,
+) -> TrainingData:
+    """What an imbalance rule leaves of the images, divided into those to train on and those to measure on."""
+    kept = None
+    if settings.imbalance != "none":
+        source, indices = imbalanced(source, settings.imbalance, settings.imbalance_seed)
+        kept = indices.tolist()
+    return TrainingData(hold_out(source, settings, resumed), problems, kept)

@@ -1,0 +1,111 @@
+"""What becomes of the figures of a run: averaged between looks, measured by the observer, logged and shown."""
+
+from typing import Any
+
+from rich.console import Console
+
+from cacr.runs.rows import read_rows
+from cacr.runs.summary import MEASURED
+from cacr.training.diverged import DivergedError
+from cacr.training.job import Position, Training
+from cacr.training.meter import Meter
+from cacr.training.metrics import MetricsLog
+from cacr.training.observer import Observer, Seen
+from cacr.training.progress import TrainingProgress
+
+
+class Figures:
+    """Looks at a run now and then.
+
+    Args:
+        job: the run.
+        console: where progress is shown.
+        log: where figures are written; None on all ranks but the first.
+        observer: looks at the model at the start, after some epochs and at the end; None for none.
+
+    Attributes:
+        meter: averages the parts of the loss.
+        progress: the bar.
+        measured: what was last measured without labels, and when: :data:`MEASURED`; empty if nothing was.
+    """
+
+    def __init__(
+        self,
+        job: Training,
+        position: Position,
+        console: Console,
+        log: MetricsLog | None,
+        observer: Observer | None,
+    ) -> None:
+        self._job, self._log, self._observer = job, log, observer
+        self.meter = Meter()
+        self.progress = TrainingProgress(
+            console,
+            epochs=job.settings.epochs,
+            total_steps=job.total_steps,
+            step=position.step,
+            enabled=job.fabric.is_global_zero,
+        )
+        # The one time that the log is read: by a resumed run, for what was measured before.
+        rows = read_rows(job.run.metrics) if log and position.step else []
+        self.measured = next((_measured(row) for row in reversed(rows) if "effective_rank" in row), {})
+
+    def at_start(self) -> None:
+        """Measure the untrained model."""
+        if self._observer:
+            self._write(0, 0.0, self._observer.look(0, 0.0, {}).figures)
+            self.meter.restart_clock()
+
+    def after_step(self, position: Position, lr: float, *, saving: bool) -> Seen | None:
+        """Look at the run if it is time to, or if it is about to be saved.
+
+        Args:
+            position: after the step.
+            lr: the step's learning rate.
+            saving: whether a checkpoint is due.
+
+        Returns:
+            What the observer saw; None where it did not look.
+
+        Raises:
+            DivergedError: the loss of a step since the last look is not finite.
+        """
+        looks = self._looks(position)
+        if not (looks or saving or position.step % self._job.settings.log_every_steps == 0):
+            return None
+        if bad := self.meter.first_not_finite():
+            raise DivergedError(self._job.run, bad[0], f"the loss is {bad[1]}")
+        epoch, figures = (
+            self._job.epochs(position),
+            self.meter.read(lr, world_size=self._job.fabric.world_size),
+        )
+        seen = None
+        if looks and self._observer:
+            seen = self._observer.look(position.step, epoch, figures)
+            self.meter.restart_clock()
+        self.progress.update(
+            step=position.step,
+            epoch=position.epoch + (not position.epoch_ended),
+            loss=figures["loss"],
+            images_per_second=figures["images_per_second"],
+            epoch_ended=position.epoch_ended,
+            seen=seen.short if seen else None,
+        )
+        self._write(position.step, epoch, figures | (seen.figures if seen else {}))
+        return seen
+
+    def _looks(self, position: Position) -> bool:
+        """Whether the observer's turn has come; the last figures are logged without one, too."""
+        if position.step == self._job.total_steps:
+            return True
+        return position.epoch_ended and self._observer is not None and self._observer.due(position.epoch)
+
+    def _write(self, step: int, epoch: float, values: dict[str, float]) -> None:
+        if self._log:
+            self._log.write(step, epoch, values)
+        if "effective_rank" in values:
+            self.measured = _measured({"step": step, "epoch": epoch, **values})
+
+
+def _measured(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name in MEASURED}

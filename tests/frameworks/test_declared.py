@@ -1,0 +1,53 @@
+"""What frameworks and objectives declare of each other is what happens when they meet."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from cacr.frameworks import FRAMEWORKS, Framework
+from cacr.losses import OBJECTIVES
+from tests.frameworks.making import make_framework, make_views
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in OBJECTIVES]
+OPTIONS += [("cacr", {"negatives": rule}) for rule in ("same", "cross", "cross_upper", "all")]
+OPTIONS += [("info_nce", {"false_negatives": "attract"}), ("triplet", {"mining": "hard"})]
+
+
+@pytest.mark.parametrize("local", [0, 1])
+@pytest.mark.parametrize(("framework", "objective"), list(product(FRAMEWORKS, OPTIONS)), ids=str)
+def test_a_framework_refuses_what_would_fail(
+    framework: str, objective: tuple[str, dict[str, Any]], local: int
+) -> None:
+    name, options = objective
+    method = make_framework(framework, name, **options).train()
+    why = type(method).refusal(method.objective, local=local > 0)
+    if method.objective.needs_predictor and not method.has_predictor:
+        assert why is not None  # it would run, and collapse
+        return
+    views = make_views(3, 4, local=local)
+    if why is None:
+        method(views)["loss"].backward()
+    else:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            method(views)
+        if method.gives in method.objective.takes:  # else the pairs may fail before the objective sees them
+            assert str(caught.value) == why
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS.names())
+def test_settings_are_what_a_framework_adds_to_the_shared_arguments(name: str) -> None:
+    shared = {"batch_norm", "exchange", "encode_chunk", "predictor", "encoder", "head", "objective"}
+    assert not shared & set(FRAMEWORKS[name].option_names())
+    method = make_framework(name, batch_norm="joint", exchange="ring", encode_chunk=2)
+    assert (method.batch_norm, method.exchange, method.encode_chunk) == ("joint", "ring", 2)
+
+
+def test_a_predictor_is_offered_where_there_is_one() -> None:
+    for framework in ("in_batch", "queue"):
+        why = FRAMEWORKS[framework].refusal(OBJECTIVES["byol"]()) or ""
+        assert why.startswith(f"{framework} has no predictor") and why.endswith("take framework momentum")
+
+
+def test_the_base_holds_what_all_frameworks_share() -> None:
+    assert Framework.option_names() == FRAMEWORKS["in_batch"].option_names() == []
