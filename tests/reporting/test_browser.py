@@ -141,7 +141,7 @@ def test_clicking_shows_the_right_neighbours_and_pushes(
         # the page keeps a cosine in a byte, and shows two digits of it
         shown_as = float(near.first.inner_text().split()[-1])
         assert shown_as == pytest.approx(cosine[nearest[0]], abs=0.5 / 127 + 0.005 + 1e-5)
-        kernel = {j: np.exp(-model.t_neg * np.sum((z[image] - z[j]) ** 2)) for j in others}
+        kernel = {j: np.exp(-model.run.t_neg * np.sum((z[image] - z[j]) ** 2)) for j in others}
         hardest = sorted(others, key=lambda j: -kernel[j])[:6]
         away = page.locator(".chosen .away button")
         seen = [kernel[int(b.get_attribute("data-image") or -1)] for b in away.all()]
