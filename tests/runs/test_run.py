@@ -50,8 +50,10 @@ def test_a_t_neg_that_is_no_number_is_refused_with_the_files_name(tmp_path: Path
         run = _run(tmp_path / str(number), objective_options=wrong)
         with pytest.raises(UserError, match=r"config\.yaml is damaged: t_neg of objective cacr cannot be"):
             _ = run.t_neg
+    config = run.folder.config
+    config.write_text(config.read_text().replace("objective: cacr", "objective: mine"))
     with pytest.raises(UserError, match=r"config\.yaml is damaged: there is no objective 'mine'"):
-        _ = _run(tmp_path / "mine", objective="mine").t_neg
+        _ = Run.open(run.path).t_neg
 
 
 def test_the_same_but_for_the_seed(tmp_path: Path) -> None:
