@@ -17,6 +17,7 @@ from cacr.evaluation import PROTOCOLS, evaluate_run
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.registry import Registry
+from cacr.reporting.figures import FIGURES
 from tests.conftest import TINY, save_images
 from tests.evaluation.conftest import write_images
 from tests.frameworks.making import make_framework, make_views
@@ -137,6 +138,12 @@ def test_the_protocol_measures_with_its_own_settings(protocol: str, tmp_path: Pa
     found, _ = evaluate_run(tmp_path / "run", {**values, "centred": True})
     assert found.protocol == protocol and found.score > 0.6  # tinted by class: hard to miss
     assert found.settings == {"centred": True} and found.counts["test_images"] == 9
+
+
+def test_the_figure_is_drawn(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = _define("A new figure", FIGURES, monkeypatch)
+    (drawn,) = cacr.figures(runs=[trained], out=tmp_path, only=[name])
+    assert {file.suffix for file in drawn.files} == {".png", ".svg"} and all(f.exists() for f in drawn.files)
 
 
 def test_what_is_registered_is_listed(objective: str, framework: str, protocol: str, source: str) -> None:

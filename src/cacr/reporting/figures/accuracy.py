@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 from matplotlib.figure import Figure
 
 from cacr.errors import UserError
-from cacr.reporting.figures.registry import figure
+from cacr.reporting.figures.registry import register_figure
 from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes, text
 from cacr.runs.run import Run
 
@@ -53,7 +53,7 @@ def _whole(run: Run, setting: str) -> float:
     return float(value)
 
 
-@figure("accuracy-epoch", "accuracy against epochs, all runs in one plot")
+@register_figure("accuracy-epoch", "accuracy against epochs, all runs in one plot")
 def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
     """The online kNN of each run.
 
@@ -166,6 +166,6 @@ def _scores(run: Run) -> dict[tuple[str, str], float]:
 
 
 for _name, _varied in VARIED.items():
-    figure(f"accuracy-{_name}", f"accuracy of several runs against {_varied.axis}")(
+    register_figure(f"accuracy-{_name}", f"accuracy of several runs against {_varied.axis}")(
         partial(accuracy_against, name=_name)
     )

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from cacr.errors import UserError
-from cacr.reporting.figures.registry import figure
+from cacr.reporting.figures.registry import register_figure
 from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes
 from cacr.runs.run import Run
 
 
-@figure("entropy", "conditional entropy of the negatives against epochs, all runs in one plot")
+@register_figure("entropy", "conditional entropy of the negatives against epochs, all runs in one plot")
 def entropy_figure(runs: Sequence[Run]) -> Figure:
     """H(X-|X) of several runs; dotted, the largest that it can be.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cacr.errors import UserError
-from cacr.reporting.figures.registry import figure
+from cacr.reporting.figures.registry import register_figure
 from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, plain_axes, text
 from cacr.runs.run import Run
 
@@ -54,7 +54,7 @@ def place(z: Tensor, query: int, seed: int = 0) -> Neighbourhood:
     return Neighbourhood(places[1 : len(z)], places[len(z) :])
 
 
-@figure("tsne", "the neighbourhood of a query at several epochs; one for each run", each_run=True)
+@register_figure("tsne", "the neighbourhood of a query at several epochs; one for each run", each_run=True)
 def neighbourhood_figure(run: Run, query: int = 0) -> Figure:
     """Query green, positives blue, negatives red; the dashed circle has the radius t-.
 

@@ -35,7 +35,7 @@ FIGURES: Registry[Drawing] = Registry("figure")
 """What can be asked for by name."""
 
 
-def figure(name: str, summary: str, *, each_run: bool = False) -> Callable[[Draw], Draw]:
+def register_figure(name: str, summary: str, *, each_run: bool = False) -> Callable[[Draw], Draw]:
     """A decorator that makes a function known as the figure ``name``, see :class:`Drawing`.
 
     The function raises a :class:`cacr.errors.UserError` where the runs do not have what it needs.

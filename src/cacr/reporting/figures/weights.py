@@ -6,7 +6,7 @@ from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
 
 from cacr.errors import UserError
-from cacr.reporting.figures.registry import figure
+from cacr.reporting.figures.registry import register_figure
 from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, text
 from cacr.reporting.weighing import weigh
 from cacr.runs.run import Run
@@ -17,7 +17,7 @@ SHOWN = 6
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}
 
 
-@figure(
+@register_figure(
     "weights",
     "a query with its positives and negatives as images, their weights as bars; one for each run",
     each_run=True,
