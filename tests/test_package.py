@@ -60,3 +60,10 @@ def test_the_wheel_runs_the_demo_outside_the_checkout(tmp_path: Path) -> None:
     assert "report:" in run("cacr", "demo", "--out", tmp_path / "demo")
     assert (tmp_path / "demo" / "report.html").exists()
     assert "end_to_end" in run("cacr", "bench")
+
+
+def test_an_editor_shows_the_public_names() -> None:
+    import cacr
+
+    assert {name for name in dir(cacr) if not name.startswith("_")} == set(cacr.__all__)
+    assert all(getattr(cacr, name) is not None for name in cacr.__all__)
