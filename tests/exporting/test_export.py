@@ -18,7 +18,7 @@ import cacr
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.errors import UserError
 from cacr.evaluation import write_result
-from cacr.exporting import FORMATS, export, export_run
+from cacr.exporting import FORMATS, export_run
 from cacr.exporting.card import preparation
 
 pytestmark = pytest.mark.trains
@@ -139,7 +139,11 @@ def test_a_file_whose_features_differ_is_never_left(
     monkeypatch.setattr(FORMATS["torch"], "read", other)
     with pytest.raises(UserError, match="nothing was written: in torch the features differ by"):
         export_run(trained, "torch", tmp_path / "a.safetensors")
-    monkeypatch.setattr(export, "largest_difference", lambda *_: float("nan"))
+
+    def nothing(self: object, info: object, path: Path):
+        return lambda images: torch.full((len(images), 1), torch.nan)
+
+    monkeypatch.setattr(FORMATS["torch"], "read", nothing)
     with pytest.raises(UserError, match="nothing was written"):
         export_run(trained, "torch", tmp_path / "a.safetensors")
     assert list(tmp_path.iterdir()) == []

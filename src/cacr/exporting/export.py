@@ -106,10 +106,13 @@ def _without_paths(info: EncoderInfo) -> EncoderInfo:
 
 @torch.inference_mode()
 def largest_difference(encoder: Encoder, features: Features) -> float:
-    """Max |f - g| / max |f| over the features f of an encoder and g of its copy, on batches of noise."""
-    size, largest = encoder.info.image_size, 0.0
+    """Max |f - g| / max |f| over the features f of an encoder and g of its copy, on batches of noise.
+
+    NaN where a feature is not finite.
+    """
+    size, found = encoder.info.image_size, []
     for count in CHECKED:
         images = torch.randn(count, 3, size, size, generator=generator("export", count))
         original = encoder(images).double()
-        largest = max(largest, ((features(images) - original).abs().max() / original.abs().max()).item())
-    return largest
+        found.append((features(images) - original).abs().max() / original.abs().max())
+    return torch.stack(found).max().item()
