@@ -24,7 +24,7 @@ class Related:
     value: Tensor
 
 
-def nearest(x: Tensor, k: int, progress: Progress | None = None) -> Related:
+def nearest_others(x: Tensor, k: int, progress: Progress | None = None) -> Related:
     """The k nearest others of each vector, by cosine.
 
     Args:
