@@ -17,7 +17,7 @@ def run_demo(out: Path) -> str:
     A demo that was interrupted is continued, and one that is finished is only evaluated again.
 
     Returns:
-        How the pretraining ended (see :class:`cacr.training.Outcome`).
+        How the pretraining ended (see :class:`cacr.training.pretrain.Outcome`).
     """
     console = CleanConsole()
     console.print(
