@@ -4,7 +4,8 @@ from pathlib import Path
 from statistics import stdev
 
 from cacr.api import evaluate, pretrain
-from cacr.evaluation import Result, results_table
+from cacr.evaluation import Result
+from cacr.reporting.results import results_table
 from cacr.terminal import CleanConsole
 
 LABELS_PER_CLASS = 10
