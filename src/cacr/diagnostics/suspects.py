@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cacr.data.source import Indices
 from cacr.diagnostics.relations import Related
 
-Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 DUPLICATE = 0.98

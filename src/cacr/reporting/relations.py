@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from cacr.data import Source
+from cacr.data.prepare import Progress
 from cacr.data.source import Indices
 from cacr.diagnostics.layout import Points, aligned, clusters, layout
 from cacr.diagnostics.relations import Related, hardest_pushes, nearest_others
 from cacr.diagnostics.suspects import DUPLICATE, ImagePairs, agree, among, correlation, one_each, pairs_of
-from cacr.features.encode import Progress
 from cacr.features.machine import Machine
 from cacr.losses.engine.pairs import unit
 from cacr.reporting.model import RunModel
