@@ -36,21 +36,14 @@ class Varied:
 
 
 VARIED = {
-    "k": Varied("K, positives of a query", lambda run: _whole(run, "views") - 1, ("views",)),
+    "k": Varied("K, positives of a query", lambda run: run.settings.views - 1, ("views",)),
     "batch_size": Varied(
-        "batch size", lambda run: _whole(run, "batch_size"), ("batch_size", "lr", "warmup_epochs")
+        "batch size", lambda run: run.settings.batch_size, ("batch_size", "lr", "warmup_epochs")
     ),
     "t_pos": Varied("t⁺", lambda run: run.t_pos, options=("t_pos",)),
     "t_neg": Varied("t⁻", lambda run: run.t_neg, options=("t_neg", "temperature")),
 }
 """What accuracy can be drawn against, by name."""
-
-
-def _whole(run: Run, setting: str) -> float:
-    value = getattr(run.settings, setting)
-    if not isinstance(value, int):
-        raise UserError(f"{run.folder.config} does not say what {setting} was")
-    return float(value)
 
 
 @register_figure("accuracy-epoch", "accuracy against epochs, all runs in one plot")
