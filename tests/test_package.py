@@ -17,8 +17,7 @@ ROOT = Path(__file__).parents[1]
 def test_public_names_can_be_imported() -> None:
     for name in cacr.__all__:
         assert callable(getattr(cacr, name))
-    # what an editor shows
-    assert {name for name in dir(cacr) if not name.startswith("_")} == set(cacr.__all__)
+    assert [name for name in dir(cacr) if not name.startswith("_")] == sorted(cacr.__all__)
     with pytest.raises(AttributeError, match="pretrian"):
         cacr.pretrian  # noqa: B018
 

@@ -49,4 +49,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "__doc__", "__path__"])
+    """What an editor shows after ``cacr.``: the public names, and not what this file is made with."""
+    return [*__all__, "__version__"]

@@ -22,6 +22,7 @@ from cacr.reporting import (
     write_report,
 )
 from cacr.reporting.figures import Drawn, draw_figures
+from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.verdict import in_words
 from cacr.terminal import CleanConsole, bar, working
@@ -125,7 +126,7 @@ def _evaluate_values(
 
 def _report(run: AnyPath) -> None:
     """Write the page of a run anew, if it is one."""
-    if is_first_process() and (Path(run) / "config.yaml").exists():
+    if is_first_process() and RunFolder(Path(run)).holds_run:
         refresh_report(Path(run))
 
 

@@ -13,7 +13,7 @@ from PIL import Image, UnidentifiedImageError
 
 from cacr.errors import UnreadableImageError, UserError
 
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "JPEG2000", "GIF", "BMP", "DIB", "TIFF", "PPM")
+IMAGE_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "JPEG2000", "GIF", "BMP", "DIB", "TIFF", "PPM")
 """What is decoded, whatever a file's name says. Pillow knows more; for some it starts other programs."""
 
 LONGEST = 1000
@@ -93,7 +93,7 @@ def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
 @cache
 def _formats() -> tuple[str, ...]:
     Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)
+    return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
 
 
 def require_regular(path: Path, where: str) -> None:

@@ -10,10 +10,12 @@ from cacr.errors import UserError
 T = TypeVar("T")
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """A hint that names what the user may have meant, or everything there is when nothing is close."""
+def nearest(name: str, known: list[str], otherwise: str | None = None) -> str:
+    """A hint that names what the user may have meant; when nothing is close, ``otherwise`` or everything there is."""
     close = get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return otherwise or f"known: {', '.join(sorted(known))}"
 
 
 class UnknownNameError(UserError, LookupError):

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from cacr.diagnostics import relations
-from cacr.diagnostics.relations import Related, hardest_pushes, nearest
-from cacr.diagnostics.suspects import Pairs, agree, among, correlation, one_each, pairs_of
+from cacr.diagnostics.relations import Related, hardest_pushes, nearest_others
+from cacr.diagnostics.suspects import ImagePairs, agree, among, correlation, one_each, pairs_of
 
 
 def _unit(n: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -28,7 +28,7 @@ def test_nearest_are_those_of_a_full_sort(monkeypatch: pytest.MonkeyPatch, rows:
     monkeypatch.setattr(relations, "_CHUNK_ELEMENTS", rows * 40)
     x = _unit(40, 6)
     done: list[tuple[int, int]] = []
-    found = nearest(x, 5, lambda *step: done.append(step))
+    found = nearest_others(x, 5, lambda *step: done.append(step))
     assert found.index.tolist() == _oracle_nearest(x.double().numpy(), 5)
     cosines = (x.double() @ x.double().T).gather(1, found.index)
     assert torch.allclose(found.value.double(), cosines, atol=1e-6)
@@ -36,8 +36,8 @@ def test_nearest_are_those_of_a_full_sort(monkeypatch: pytest.MonkeyPatch, rows:
 
 
 def test_there_are_never_more_neighbours_than_others() -> None:
-    assert nearest(_unit(3, 4), 8).index.shape == (3, 2)
-    assert nearest(_unit(1, 4), 8).index.shape == (1, 0)
+    assert nearest_others(_unit(3, 4), 8).index.shape == (3, 2)
+    assert nearest_others(_unit(1, 4), 8).index.shape == (1, 0)
 
 
 def test_pushes_are_softmax_weights_of_distances() -> None:
@@ -66,12 +66,12 @@ def test_pairs_come_once_with_the_larger_value() -> None:
 
 def test_agreement_is_mutual() -> None:
     neighbours = Related(torch.tensor([[1], [2], [1], [0]]), torch.zeros(4, 1))
-    pairs = Pairs(np.array([[0, 1], [1, 2], [0, 3]]), np.ones(3))
+    pairs = ImagePairs(np.array([[0, 1], [1, 2], [0, 3]]), np.ones(3))
     assert agree(pairs, neighbours).tolist() == [False, True, False]
 
 
 def test_lists_show_an_image_once() -> None:
-    pairs = Pairs(np.array([[0, 1], [0, 2], [2, 3], [4, 5]]), np.array([4.0, 3.0, 2.0, 1.0]))
+    pairs = ImagePairs(np.array([[0, 1], [0, 2], [2, 3], [4, 5]]), np.array([4.0, 3.0, 2.0, 1.0]))
     assert one_each(pairs, 2).index.tolist() == [[0, 1], [2, 3]]
     assert one_each(pairs, 9).index.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert among(pairs, pairs.where(np.array([0, 1, 0, 0], dtype=bool))).tolist() == [

@@ -9,12 +9,13 @@ from cacr.config import EvaluateSettings
 from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import SettingsError, UserError
-from cacr.evaluation import evaluate, evaluate_run, read_results, results_table
+from cacr.evaluation import evaluate, evaluate_run, read_results
 from cacr.evaluation.data.labelled import LabelledData, open_labelled
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.protocols.knn import knn_predict
 from cacr.evaluation.protocols.linear import LinearSettings, fit_linear
 from cacr.evaluation.protocols.linear_paper import PaperLinearSettings, linear_paper
+from cacr.reporting.results import results_table
 from tests.evaluation.conftest import write_images
 
 pytestmark = pytest.mark.trains

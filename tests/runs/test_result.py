@@ -9,7 +9,8 @@ from rich.console import Console
 
 from cacr.config import FORMAT
 from cacr.errors import UserError
-from cacr.evaluation import Result, read_results, results_table, write_result
+from cacr.evaluation import Result, read_results, write_result
+from cacr.reporting.results import results_table
 
 RESULT = Result(
     protocol="knn",

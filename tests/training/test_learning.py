@@ -10,7 +10,14 @@ from cacr.training.pretrain import pretrain
 
 pytestmark = pytest.mark.trains
 
-SHORT = {"data": "digits", "width": 0.1, "views": 2, "batch_size": 64, "max_steps": 100, "precision": "float32"}
+SHORT = {
+    "data": "digits",
+    "width": 0.1,
+    "views": 2,
+    "batch_size": 64,
+    "max_steps": 100,
+    "precision": "float32",
+}
 
 MARGIN = 0.1
 """By which nearest neighbours with ten labels a class must be better; 0.24 to 0.28 were seen with twice the steps."""

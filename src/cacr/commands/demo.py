@@ -4,7 +4,8 @@ from pathlib import Path
 from statistics import stdev
 
 from cacr.api import evaluate, pretrain
-from cacr.evaluation import Result, results_table
+from cacr.evaluation import Result
+from cacr.reporting.results import results_table
 from cacr.terminal import CleanConsole
 
 LABELS_PER_CLASS = 10
@@ -17,7 +18,7 @@ def run_demo(out: Path) -> str:
     A demo that was interrupted is continued, and one that is finished is only evaluated again.
 
     Returns:
-        How the pretraining ended (see :class:`cacr.training.Outcome`).
+        How the pretraining ended (see :class:`cacr.training.pretrain.Outcome`).
     """
     console = CleanConsole()
     console.print(

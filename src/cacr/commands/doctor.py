@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +17,6 @@ from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, o
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
 from cacr.randomness import generator
-from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.verdict import in_words
@@ -28,6 +28,16 @@ from cacr.training.resolve import describe, resolve
 
 BATCH, VIEWS = 64, 2
 MEASURE_SECONDS = 2.0
+_SIMPLER_VIEWS = "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
+_FASTER_FILES = "; try more --set workers=N, or store the images smaller"
+
+
+class _Stage(NamedTuple):
+    """A part of training: what it is called, batches a second, and what to try where it holds up the rest."""
+
+    name: str
+    rate: float
+    advice: str = ""
 
 
 def examine(target: str | None, *, root: Path) -> Iterator[str]:
@@ -35,7 +45,7 @@ def examine(target: str | None, *, root: Path) -> Iterator[str]:
     yield from describe_machine()
     if target is None:
         yield from measure_speed(_noise())
-    elif kind_of(RunFolder(Path(target)).config) is not None:
+    elif RunFolder(Path(target)).holds_run:
         yield from examine_run(Run.open(Path(target)))
     else:
         source = open_source(target, root=root)
@@ -106,24 +116,21 @@ def measure_speed(source: Source) -> Iterator[str]:
         torch.autograd.backward(method(made)["loss"])
         method.zero_grad()
 
-    rates = {
-        "loading" if raw else f"decoding and cropping ({settings.workers} workers)": _rate(
-            lambda: next(batches)
-        ),
-        "colours and views on the device" if not raw else "views on the device": _rate(make),
-        f"training {settings.encoder}{'' if settings.width == 1 else ' (width 0.25)'}": _rate(step),
-    }
+    width = "" if settings.width == 1 else " (width 0.25)"
+    loading, making = "loading", "views on the device"
+    if not raw:
+        loading = f"decoding and cropping ({settings.workers} workers)"
+        making = "colours and views on the device"
+    stages = [
+        _Stage(loading, _rate(lambda: next(batches)), _SIMPLER_VIEWS if raw else _FASTER_FILES),
+        _Stage(making, _rate(make), _SIMPLER_VIEWS),
+        _Stage(f"training {settings.encoder}{width}", _rate(step)),
+    ]
     yield f"speed on {source.name}, {settings.image_size} px, {VIEWS} views an image, in images/s:"
-    for name, rate in rates.items():
-        yield f"  {name}: {rate * batch:,.0f}"
-    slowest = min(rates, key=lambda name: rates[name])
-    yield f"bottleneck: {slowest}" + ("" if slowest.startswith("training") else _advice(slowest))
-
-
-def _advice(slowest: str) -> str:
-    if slowest.startswith("decoding"):
-        return "; try more --set workers=N, or store the images smaller"
-    return "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
+    for stage in stages:
+        yield f"  {stage.name}: {stage.rate * batch:,.0f}"
+    slowest = min(stages, key=lambda stage: stage.rate)
+    yield f"bottleneck: {slowest.name}{slowest.advice}"
 
 
 def _endless(loader: Loader) -> Iterator[Tensor | list[Tensor]]:

@@ -9,7 +9,7 @@ from cacr.commands.options import DataRoot, Download, SetOption, evaluate_settin
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
-Part = Annotated[str, typer.Option(help="Images of data that has parts: pretrain, train or test.")]
+PartOption = Annotated[str, typer.Option(help="Images of data that has parts: pretrain, train or test.")]
 MaxUnreadable = Annotated[
     float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
 ]
@@ -64,8 +64,9 @@ def evaluate(
     from cacr.api import evaluate as measure
     from cacr.api import evaluate_suite
     from cacr.distributed import is_first_process
-    from cacr.evaluation import is_suite, results_table
+    from cacr.evaluation import is_suite
     from cacr.evaluation.settings import quick_options
+    from cacr.reporting.results import results_table
     from cacr.reporting.suite import suite_table
 
     flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
@@ -92,7 +93,7 @@ def embed(
     ],
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
     out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz or .parquet.")],
-    part: Part = "pretrain",
+    part: PartOption = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,
@@ -126,7 +127,7 @@ def search(
             parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."
         ),
     ] = None,
-    part: Part = "pretrain",
+    part: PartOption = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,

@@ -33,13 +33,13 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Failure:
+class WorkerFailure:
     """An error in a worker, as a value: PyTorch would wrap the exception in a traceback nobody can read."""
 
     message: str
 
 
-class Decoder(Dataset[Batch | Failure]):
+class Decoder(Dataset[Batch | WorkerFailure]):
     """Makes the batch that a piece of work asks for.
 
     Args:
@@ -64,11 +64,11 @@ class Decoder(Dataset[Batch | Failure]):
         self.in_hand = torch.full((workers, 2), -1, dtype=torch.int64)
         self.in_hand.share_memory_()  # type: ignore[no-untyped-call]
 
-    def __getitem__(self, work: Work) -> Batch | Failure:
+    def __getitem__(self, work: Work) -> Batch | WorkerFailure:
         try:
             return self._make(work)
         except UserError as error:
-            return Failure(str(error))
+            return WorkerFailure(str(error))
 
     def _make(self, work: Work) -> Batch:
         problems: list[Problem] = []

@@ -25,6 +25,7 @@ _ENDINGS = {"JPEG": b"\xff\xd9", "MPO": b"\xff\xd9", "PNG": b"IEND"}
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
+"""Told how many are done, and how many there are in all."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from torch.utils.data import DataLoader, Sampler
 
 from cacr.data.batch import Batch
-from cacr.data.decoder import Decoder, Failure, Work
+from cacr.data.decoder import Decoder, Work, WorkerFailure
 from cacr.errors import UserError
 
 BATCHES_AHEAD = 4  # that each worker prepares
@@ -24,7 +24,7 @@ class Workers:
     def __init__(self, decoder: Decoder, count: int, *, pin_memory: bool) -> None:
         self._decoder = decoder
         self._queue = _WorkQueue()
-        self._loader: DataLoader[Batch | Failure] = DataLoader(
+        self._loader: DataLoader[Batch | WorkerFailure] = DataLoader(
             decoder,
             sampler=self._queue,
             batch_size=None,
@@ -45,7 +45,7 @@ class Workers:
         self._queue.work = work
         try:
             for batch in self._loader:
-                if isinstance(batch, Failure):
+                if isinstance(batch, WorkerFailure):
                     raise UserError(batch.message)
                 yield batch
         except GeneratorExit:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cacr.data import Batch, Loader, Source
 from cacr.data.errors import too_many_unreadable
 from cacr.data.order import share
+from cacr.features.encode import centre_view
 from cacr.frameworks import gather
 from cacr.randomness import generator
 from cacr.training.job import Training
@@ -49,9 +50,11 @@ class HeldOutImages:
     def __init__(self, job: Training, source: Source) -> None:
         self._job = job
         info = job.method.encoder.info
-        centre = Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
         self.views = Views(
-            [centre, *measured_views(job.views)], job.views.mean, job.views.std, device=job.fabric.device
+            [centre_view(info), *measured_views(job.views)],
+            job.views.mean,
+            job.views.std,
+            device=job.fabric.device,
         )
         if source.image_size is None:  # their crops are kept
             each = sum(3 * view.size**2 for view in self.views.augmentations)

@@ -1,13 +1,13 @@
 """Who is near whom in a set of embeddings, and who pushes whom."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-Progress = Callable[[int, int], None]
+from cacr.data.prepare import Progress
+
 _CHUNK_ELEMENTS = 2**25  # of the block of cosines that is held at a time
 
 
@@ -24,7 +24,7 @@ class Related:
     value: Tensor
 
 
-def nearest(x: Tensor, k: int, progress: Progress | None = None) -> Related:
+def nearest_others(x: Tensor, k: int, progress: Progress | None = None) -> Related:
     """The k nearest others of each vector, by cosine.
 
     Args:

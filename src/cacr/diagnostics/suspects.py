@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cacr.data.source import Indices
 from cacr.diagnostics.relations import Related
 
-Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 DUPLICATE = 0.98
@@ -15,7 +15,7 @@ DUPLICATE = 0.98
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ImagePairs:
     """Pairs of images, the strongest first.
 
     Attributes:
@@ -26,12 +26,12 @@ class Pairs:
     index: Indices
     value: Floats
 
-    def where(self, chosen: NDArray[np.bool_]) -> "Pairs":
+    def where(self, chosen: NDArray[np.bool_]) -> "ImagePairs":
         """The pairs that a mask (p,) chooses."""
-        return Pairs(self.index[chosen], self.value[chosen])
+        return ImagePairs(self.index[chosen], self.value[chosen])
 
 
-def pairs_of(related: Related) -> Pairs:
+def pairs_of(related: Related) -> ImagePairs:
     """Each unordered pair once, with the larger of its two values, the largest first."""
     first = np.repeat(np.arange(len(related.index)), related.index.shape[1])
     second = related.index.numpy().ravel()
@@ -40,10 +40,10 @@ def pairs_of(related: Related) -> Pairs:
     order = np.lexsort((both[:, 1], both[:, 0], -value))
     _, kept = np.unique(both[order], axis=0, return_index=True)
     kept = order[np.sort(kept)]
-    return Pairs(both[kept], value[kept])
+    return ImagePairs(both[kept], value[kept])
 
 
-def agree(pairs: Pairs, neighbours: Related) -> NDArray[np.bool_]:
+def agree(pairs: ImagePairs, neighbours: Related) -> NDArray[np.bool_]:
     """(p,) whether the two images of each pair are among each other's neighbours."""
     index = neighbours.index.numpy()
     a, b = pairs.index.T
@@ -51,13 +51,13 @@ def agree(pairs: Pairs, neighbours: Related) -> NDArray[np.bool_]:
     return mutual
 
 
-def among(pairs: Pairs, others: Pairs) -> NDArray[np.bool_]:
+def among(pairs: ImagePairs, others: ImagePairs) -> NDArray[np.bool_]:
     """(p,) whether each pair is one of the others."""
     known = {(a, b) for a, b in others.index.tolist()}
     return np.array([(a, b) in known for a, b in pairs.index.tolist()], dtype=bool)
 
 
-def one_each(pairs: Pairs, count: int) -> Pairs:
+def one_each(pairs: ImagePairs, count: int) -> ImagePairs:
     """The strongest ``count`` pairs in which no image comes twice: one odd image must not fill a list."""
     seen: set[int] = set()
     chosen = np.zeros(len(pairs.index), dtype=bool)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cacr.runs.verdict import Name, Verdict
 
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 NEEDED = frozenset(
     {"effective_rank", "positive_distance", "negative_distance", "uniformity", "entropy", "max_entropy"}
@@ -44,7 +44,7 @@ STARVED = 0.3
 """Starved: a larger share of the time is spent in wait for data."""
 
 
-def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = None) -> Verdict | None:
+def judge(rows: Sequence[_Row], *, full_rank: int, trivial_loss: float | None = None) -> Verdict | None:
     """Judge a run by its figures.
 
     An alarm is raised when the last two measurements agree, or the only one there is; that before the first step
@@ -80,15 +80,15 @@ def judge(rows: Sequence[Row], *, full_rank: int, trivial_loss: float | None = N
     return Verdict(name, evidence, advice, now["step"], now["epoch"])
 
 
-Found = tuple[Name, list[str], list[str]]
+_Found = tuple[Name, list[str], list[str]]
 
 
-def _losses(rows: Sequence[Row]) -> list[float]:
+def _losses(rows: Sequence[_Row]) -> list[float]:
     """Those that are finite; of the last row, :func:`_diverging` looks at others too."""
     return [row["loss"] for row in rows if math.isfinite(row.get("loss", math.nan))]
 
 
-def _diverging(rows: Sequence[Row]) -> Found | None:
+def _diverging(rows: Sequence[_Row]) -> _Found | None:
     """A figure that is not finite, or a loss far above where it began and rising."""
     now = rows[-1]
     wrong = [name for name, value in now.items() if isinstance(value, float) and not math.isfinite(value)]
@@ -107,7 +107,7 @@ def _diverging(rows: Sequence[Row]) -> Found | None:
     return None
 
 
-def diverging(evidence: list[str]) -> Found:
+def diverging(evidence: list[str]) -> _Found:
     """The verdict with what to try."""
     return (
         "diverging",
@@ -120,7 +120,7 @@ def diverging(evidence: list[str]) -> Found:
     )
 
 
-def _point(recent: Sequence[Row]) -> Found | None:
+def _point(recent: Sequence[_Row]) -> _Found | None:
     if not all(row["negative_distance"] < POINT for row in recent):
         return None
     now = recent[-1]
@@ -147,7 +147,7 @@ _MORE_DIMENSIONS = [
 ]
 
 
-def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
+def _few_dimensions(recent: Sequence[_Row], full_rank: int) -> _Found | None:
     if not all(row["effective_rank"] < min(FEW_DIMENSIONS, full_rank / 2) for row in recent):
         return None
     now = recent[-1]
@@ -161,7 +161,7 @@ def _few_dimensions(recent: Sequence[Row], full_rank: int) -> Found | None:
     )
 
 
-def _near_collapse(recent: Sequence[Row], full_rank: int) -> Found | None:
+def _near_collapse(recent: Sequence[_Row], full_rank: int) -> _Found | None:
     """Figures that would be a collapse if they were a little smaller, and could be on another processor."""
     now, evidence = recent[-1], []
     if all(row["negative_distance"] < UNSURE * POINT for row in recent):
@@ -189,8 +189,8 @@ def _near_collapse(recent: Sequence[Row], full_rank: int) -> Found | None:
 
 
 def _not_learning(
-    trained: Sequence[Row], losses: Sequence[float], trivial_loss: float | None
-) -> Found | None:
+    trained: Sequence[_Row], losses: Sequence[float], trivial_loss: float | None
+) -> _Found | None:
     first, now, recent = trained[0], trained[-1], trained[-2:]
     if now["step"] < SLOW or not losses:
         return None
@@ -216,12 +216,12 @@ def _not_learning(
     )
 
 
-def _nearness(row: Row) -> float:
+def _nearness(row: _Row) -> float:
     """The distance of two views of an image as a share of that of two images."""
     return float(row["positive_distance"] / max(row["negative_distance"], 1e-12))
 
 
-def _unchanged(first: Row, now: Row) -> bool:
+def _unchanged(first: _Row, now: _Row) -> bool:
     """Whether the two distances that describe an embedding are what they were."""
     pairs = ((_nearness(row), row["negative_distance"]) for row in (first, now))
     return all(abs(b - a) <= NO_CHANGE * abs(a) for a, b in zip(*pairs, strict=True))
@@ -236,7 +236,7 @@ def _within_noise(losses: Sequence[float]) -> bool:
     return abs(fmean(last) - fmean(first)) < pstdev(first)
 
 
-def _starved(rows: Sequence[Row], measured: Sequence[Row]) -> Found | None:
+def _starved(rows: Sequence[_Row], measured: Sequence[_Row]) -> _Found | None:
     since = measured[-2]["step"] if len(measured) > 1 else 0
     waits = [row["data_wait"] for row in rows if row["step"] > since and "data_wait" in row]
     waits = waits[1:] if len(waits) > 1 else waits  # workers start at the beginning of an epoch
@@ -253,7 +253,7 @@ def _starved(rows: Sequence[Row], measured: Sequence[Row]) -> Found | None:
     )
 
 
-def _healthy(now: Row) -> Found:
+def _healthy(now: _Row) -> _Found:
     evidence = [
         f"two views of one image are {_nearness(now):.0%} as far apart as two images",
         f"the embeddings fill about {now['effective_rank']:.0f} dimensions; two images are "

@@ -40,8 +40,8 @@ def require_timm_name(name: str, own: list[str]) -> None:
     import timm
 
     if not timm.is_model(name):
-        close = nearest(name, sorted({*own, *timm.list_models()}))
-        hint = close if close.startswith("did you mean") else f"known: {', '.join(own)} and timm's names"
+        all_names = sorted({*own, *timm.list_models()})
+        hint = nearest(name, all_names, otherwise=f"known: {', '.join(own)} and timm's names")
         raise UnknownNameError(f"there is no encoder {name!r}; {hint}")
 
 

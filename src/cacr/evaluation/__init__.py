@@ -9,7 +9,7 @@ from cacr.evaluation.registry import PROTOCOLS, Score
 from cacr.evaluation.results.comparison import Comparison, Group, Line, compare_runs, write_comparison
 from cacr.evaluation.results.suite_report import Failure, SuiteReport
 from cacr.evaluation.suite import evaluate_suite
-from cacr.runs.result import Result, read_results, results_table, write_result
+from cacr.runs.result import Result, read_results, write_result
 
 __all__ = [
     "BASELINES",
@@ -29,7 +29,6 @@ __all__ = [
     "evaluate_suite",
     "is_suite",
     "read_results",
-    "results_table",
     "transfer_sets",
     "write_comparison",
     "write_result",

@@ -8,6 +8,7 @@ from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.files import WEIGHTS, weights_file
 from cacr.evaluation.baselines import BASELINES
 from cacr.files import require_writable
+from cacr.runs.folder import RunFolder
 from cacr.runs.result import fingerprint
 
 
@@ -46,5 +47,5 @@ def contestants(run: str | Path, settings: EvaluateSettings) -> list[Contestant]
 def evaluation_folder(run: str | Path) -> Path:
     """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others."""
     file = weights_file(Path(run))
-    folder = file.parent / "evaluation"
+    folder = RunFolder(file.parent).evaluation
     return folder if file.name == WEIGHTS else folder / file.stem

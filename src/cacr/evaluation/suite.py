@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cacr.config import EvaluateSettings
+from cacr.data.prepare import Progress
 from cacr.errors import UserError, refusal
 from cacr.evaluation.contestants import Contestant, contestants, evaluation_folder
 from cacr.evaluation.data.labelled import metric_of, open_labelled
@@ -16,7 +17,6 @@ from cacr.evaluation.evaluate import locations, measure
 from cacr.evaluation.registry import ProtocolSettings
 from cacr.evaluation.results.suite_report import Failure, SuiteReport
 from cacr.evaluation.settings import Evaluation
-from cacr.features.encode import Progress
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.result import Result, read_results, versions

@@ -13,7 +13,6 @@ from cacr.exporting.card import model_card
 from cacr.exporting.format import FORMATS, Features
 from cacr.files import appearing, require_new_file, write_atomically
 from cacr.randomness import generator
-from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 
@@ -79,7 +78,7 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
     code = kind.code(encoder.info, out.name)
     folder = RunFolder(Path(run) if Path(run).is_dir() else Path(run).parent)
     whole = Run(RunFolder(folder.path.parent) if folder.path.name == folder.best.name else folder)
-    settings = whole.settings if kind_of(whole.folder.config) is not None else None
+    settings = whole.settings if whole.folder.holds_run else None
     card = model_card(encoder, Run(folder).results, settings, title=out.stem, to=to, code=code)
     write_atomically(description, (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
     write_atomically(card_file, card.encode())

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacr.data import Part, Source, open_source
+from cacr.data.prepare import Progress
 from cacr.encoders import Encoder, load_encoder
 from cacr.errors import MissingExtraError, UserError
-from cacr.features.encode import MAX_UNREADABLE, Features, Progress, encode
+from cacr.features.encode import MAX_UNREADABLE, Features, encode
 from cacr.features.machine import Machine, choose_machine
 from cacr.files import appearing, require_new_file, storable
 

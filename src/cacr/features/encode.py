@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cacr.data import Loader, Problem, Source
 from cacr.data.order import share
+from cacr.data.prepare import Progress
 from cacr.distributed import world_size
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
@@ -19,7 +20,6 @@ from cacr.features.processes import gather_objects, gather_rows, rank
 from cacr.randomness import generator
 from cacr.views import PRESETS, Augmentation, Views
 
-Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
 
 

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cacr.data import FileSource, Part, Source, open_source
+from cacr.data.prepare import Progress
 from cacr.encoders import Encoder, load_encoder
 from cacr.encoders.preprocess import to_pil
 from cacr.errors import UserError
-from cacr.features.encode import MAX_UNREADABLE, Features, Progress, encode
+from cacr.features.encode import MAX_UNREADABLE, Features, encode
 from cacr.features.machine import Machine, choose_machine
 from cacr.features.neighbours import nearest_keys
 from cacr.files import storable

@@ -12,11 +12,11 @@ from cacr.distributed import world_size
 from cacr.encoders import held_statistics
 from cacr.losses import Ring
 
-Views = Sequence[Tensor]
+_Views = Sequence[Tensor]
 """One tensor (views, images, 3, size, size) for each size of crop."""
 
 
-def in_chunks(views: Views, chunk: int | None) -> list[Views]:
+def in_chunks(views: _Views, chunk: int | None) -> list[_Views]:
     """The same views in parts of at most ``chunk`` images; None: in one.
 
     Parts differ by at most one image, because a remainder of one would have no batch statistics; and every
@@ -29,7 +29,7 @@ def in_chunks(views: Views, chunk: int | None) -> list[Views]:
     return list(zip(*(x.tensor_split(-(-largest // chunk), dim=1) for x in views), strict=True))
 
 
-def encode_twice(encode: Callable[[Views], Tensor], parts: Sequence[Views], module: nn.Module) -> Tensor:
+def encode_twice(encode: Callable[[_Views], Tensor], parts: Sequence[_Views], module: nn.Module) -> Tensor:
     """Embeddings (views, images, dim) of the images of all parts, while the graph of one part is held.
 
     The first pass keeps no graph. In the backward pass, when the gradients of all embeddings are known, each

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacr.diagnostics.suspects import Pairs
+from cacr.diagnostics.suspects import ImagePairs
 from cacr.errors import UserError
 from cacr.features import encode
 from cacr.features.machine import Machine, choose_machine
@@ -128,7 +128,7 @@ def _part(count: int, runs: int) -> int:
     return max(1, count * _RUNS_IN_FULL // max(runs, _RUNS_IN_FULL))
 
 
-def _packed_map(related: Relations, lists: dict[str, Pairs]) -> dict[str, Any]:
+def _packed_map(related: Relations, lists: dict[str, ImagePairs]) -> dict[str, Any]:
     weights = related.pushes.value.double().clamp_min(1e-12).log().mul(1000).round().add(32768)
     return {
         "places": packed((related.places * 65535).round().clip(0, 65535), np.uint16),

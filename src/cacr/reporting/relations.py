@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from cacr.data import Source
+from cacr.data.prepare import Progress
 from cacr.data.source import Indices
 from cacr.diagnostics.layout import Points, aligned, clusters, layout
-from cacr.diagnostics.relations import Related, hardest_pushes, nearest
-from cacr.diagnostics.suspects import DUPLICATE, Pairs, agree, among, correlation, one_each, pairs_of
-from cacr.features.encode import Progress
+from cacr.diagnostics.relations import Related, hardest_pushes, nearest_others
+from cacr.diagnostics.suspects import DUPLICATE, ImagePairs, agree, among, correlation, one_each, pairs_of
 from cacr.features.machine import Machine
 from cacr.losses.engine.pairs import unit
 from cacr.reporting.model import RunModel
@@ -51,7 +51,7 @@ def relate(
     x = unit(features).to(machine.device)
     z = model.embed(features).to(machine.device)
     with stage("finding neighbours") as progress:
-        neighbours = _on_cpu(nearest(x, NEIGHBOURS, progress))
+        neighbours = _on_cpu(nearest_others(x, NEIGHBOURS, progress))
     with stage("weighing negatives") as progress:
         pushes = _on_cpu(hardest_pushes(z, PUSHES, model.run.t_neg, progress))
     with stage("drawing the map") as progress:
@@ -74,10 +74,10 @@ def turned(relations: Relations, first: Relations) -> Relations:
 
 def pair_lists(
     related: Relations, source: Source, labels: Indices | None, machine: Machine, listed: int
-) -> dict[str, Pairs]:
+) -> dict[str, ImagePairs]:
     """Three lists of pairs without a pair in common: near-duplicates, likely false and hardest negatives."""
     close = pairs_of(related.neighbours)
-    close = Pairs(close.index[:_CANDIDATES], close.value[:_CANDIDATES])
+    close = ImagePairs(close.index[:_CANDIDATES], close.value[:_CANDIDATES])
     images = np.unique(close.index).tolist()
     pixels = np.array(
         [np.asarray(p, np.float64).ravel() for p in pictures(source, images, _COMPARED, machine)]
@@ -86,7 +86,7 @@ def pair_lists(
     first, second = ([row[i] for i in side] for side in close.index.T.tolist())
     same = correlation(pixels[first], pixels[second]) if len(images) else np.empty(0)
     order = np.argsort(-same, kind="stable")
-    duplicates = Pairs(close.index[order], same[order]).where(same[order] >= DUPLICATE)
+    duplicates = ImagePairs(close.index[order], same[order]).where(same[order] >= DUPLICATE)
     pushed = pairs_of(related.pushes)
     pushed = pushed.where(~among(pushed, duplicates))
     alike = agree(pushed, related.neighbours)

@@ -5,7 +5,8 @@ from rich.table import Table
 
 from cacr.evaluation import SuiteReport
 from cacr.files import printable
-from cacr.runs.result import shown_notes, with_lines
+from cacr.reporting.results import with_lines
+from cacr.runs.result import shown_notes
 
 
 def suite_table(report: SuiteReport) -> Group:

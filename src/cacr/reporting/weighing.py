@@ -33,7 +33,7 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class Weights:
+class BatchWeights:
     """The weights of a whole batch; queries are the first views, negatives those of the other images.
 
     Attributes:
@@ -49,7 +49,7 @@ class Weights:
         return Weighted(query, self.pi_pos[query], self.pi_neg[query])
 
 
-def weigh(z: Tensor, *, t_pos: float, t_neg: float) -> Weights:
+def weigh(z: Tensor, *, t_pos: float, t_neg: float) -> BatchWeights:
     """The weights in a batch.
 
     Args:
@@ -57,4 +57,4 @@ def weigh(z: Tensor, *, t_pos: float, t_neg: float) -> Weights:
         t_pos: t+ of pi+.
         t_neg: t- of pi-.
     """
-    return Weights(positive_weights(z, t_pos)[0], negative_weights(z, t_neg)[0])
+    return BatchWeights(positive_weights(z, t_pos)[0], negative_weights(z, t_neg)[0])

@@ -4,10 +4,10 @@ A right checksum says that a file is as it was written, not who wrote it.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -15,9 +15,7 @@ from cacr.errors import UserError
 from cacr.files import check_format
 from cacr.reading.documents import wrong_fields
 from cacr.reading.tensors import misfit
-from cacr.runs.rows import MOST_STEPS
-
-Count = Annotated[int, Field(ge=0, le=MOST_STEPS)]
+from cacr.runs.rows import Count
 
 
 class _Strict(BaseModel):

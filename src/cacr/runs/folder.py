@@ -83,14 +83,19 @@ class RunFolder:
         """The encoder that the diagnostics, which see no labels, would keep; a folder like that of a run."""
         return self.path / "best"
 
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was begun here."""
+        return kind_of(self.config) is not None
+
     def require_run(self) -> None:
         """Refuse a folder that holds no run."""
-        if kind_of(self.config) is None:
+        if not self.holds_run:
             raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
 
     def require_new(self) -> None:
         """Refuse a folder that holds anything."""
-        if kind_of(self.config) is not None:
+        if self.holds_run:
             raise UserError(
                 f"{self.path} already holds a run: continue it with --resume, or choose another --out"
             )

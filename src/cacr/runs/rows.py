@@ -1,8 +1,9 @@
 """``metrics.jsonl``: one JSON object of figures a line, every figure that was ever logged."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from pydantic_core import from_json
 
 from cacr.reading.files import kind_of, open_file
@@ -12,6 +13,9 @@ Row = dict[str, float]
 
 MOST_STEPS = 10**12
 """Steps, epochs and batches that a file may tell of; a run has fewer."""
+
+Count = Annotated[int, Field(ge=0, le=MOST_STEPS)]
+"""Of steps and the like, in the schema of a file."""
 
 _LARGEST_NUMBER = 2.0**63
 

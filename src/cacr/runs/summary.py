@@ -1,19 +1,16 @@
 """What an encoder's description says about its training."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cacr.errors import UserError
 from cacr.reading.documents import wrong_fields
-from cacr.runs.rows import MOST_STEPS
+from cacr.runs.rows import Count
 
 MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
 """Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
-
-
-Count = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 
 
 class Summary(BaseModel):

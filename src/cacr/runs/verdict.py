@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from cacr.files import printable, write_atomically
 from cacr.reading.documents import read_json_if_any
-from cacr.runs.rows import MOST_STEPS
+from cacr.runs.rows import MOST_STEPS, Count
 
 Name = Literal[
     "healthy",
@@ -21,7 +21,6 @@ Name = Literal[
     "not sure",
 ]
 
-Step = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 Epoch = Annotated[float, Field(ge=0, le=MOST_STEPS)]
 Sentence = Annotated[str, AfterValidator(printable)]
 """Text that is shown: on one line, and without what would steer a terminal."""
@@ -42,7 +41,7 @@ class Verdict:
     verdict: Name
     evidence: list[Sentence]
     advice: list[Sentence]
-    step: Step
+    step: Count
     epoch: Epoch
 
 
@@ -50,7 +49,7 @@ class Verdict:
 class Past:
     """A verdict without its reasons."""
 
-    step: Step
+    step: Count
     epoch: Epoch
     verdict: Name
 

@@ -85,8 +85,7 @@ def _sort(values: Mapping[str, Any]) -> _Sorted:
         elif name in VIEW_OPTIONS:
             found.views[name] = value
         else:
-            near = nearest(name, known)
-            hint = _owner(name) or (near if near.startswith("did you mean") else "see `cacr list`")
+            hint = _owner(name) or nearest(name, known, otherwise="see `cacr list`")
             found.problems.append(f"there is no setting {name!r}; {hint}")
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacr.config import PretrainSettings
-from cacr.data import MissingPartError, Source, StreamSource, open_source, prepare
+from cacr.data import Source, StreamSource, open_source, prepare
 from cacr.data.source import Indices
 from cacr.errors import UserError
 from cacr.files import write_atomically
@@ -144,7 +144,7 @@ def _test_part(settings: PretrainSettings) -> Source | None:
     """The images that the data itself sets apart, if it does so and they are here."""
     try:
         test = open_source(settings.data, part="test", root=settings.data_root, download=settings.download)
-    except (MissingPartError, UserError):
+    except UserError:
         return None
     return test if len(test) >= 2 else None
 

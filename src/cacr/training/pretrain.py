@@ -25,13 +25,13 @@ from cacr.training.checkpoints import load_latest
 from cacr.training.data import prepare_data
 from cacr.training.job import Position
 from cacr.training.launch import Where, launch
-from cacr.training.loop import train
+from cacr.training.loop import Ending, train
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observe
 from cacr.training.resolve import choices, resolve
 from cacr.training.settings import settings_of_new, settings_of_resumed
 
-Status = Literal["finished", "interrupted", "stopped", "already finished"]
+Status = Ending | Literal["already finished"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def pretrain(
             call it too.
     """
     run = RunFolder(out)
-    resuming = resume and run.config.exists()
+    resuming = resume and run.holds_run
     settings = settings_of_resumed(run, values) if resuming else settings_of_new(run, values)
     with torch.random.fork_rng():  # a caller's own random numbers stay what they were
         status, step = launch(_pretrain, Where.of(settings), settings, run, resuming, observe)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cacr.data.source import Indices
 from cacr.errors import UserError
-from cacr.evaluation.data.splits import Indices
 from cacr.files import printable
 
 VALIDATION = 0.2

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from cacr.data.source import Indices
 from cacr.errors import UserError
 
 Labels = NDArray[np.int64]
-Indices = NDArray[np.int64]
 
 HELD_OUT = 0.2
 """Share of each class that judges where data has no test part."""

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cacr.data import Problem, Source
+from cacr.data.prepare import Progress
 from cacr.encoders import Encoder
 from cacr.evaluation.data.labelled import LabelledData
-from cacr.features.encode import MAX_UNREADABLE, Progress, encode
+from cacr.features.encode import MAX_UNREADABLE, encode
 from cacr.features.machine import Machine
 
 

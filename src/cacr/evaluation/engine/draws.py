@@ -6,17 +6,18 @@ from typing import Any
 
 import torch
 
-from cacr.evaluation.data.splits import Indices, Labels, draw_per_class
+from cacr.data.source import Indices
+from cacr.evaluation.data.splits import Labels, draw_per_class
 from cacr.evaluation.data.task import LabelledFeatures, Task
 from cacr.evaluation.registry import Score
 from cacr.randomness import mixed_seed
 
-Found = tuple[float, dict[str, Any]]
+_Found = tuple[float, dict[str, Any]]
 """A score and details."""
 
 
 def over_draws(
-    task: Task, labels_per_class: int | None, draws: int, measure: Callable[[LabelledFeatures, int], Found]
+    task: Task, labels_per_class: int | None, draws: int, measure: Callable[[LabelledFeatures, int], _Found]
 ) -> Score:
     """The score with all labels, or mean and standard deviation over draws of ``labels_per_class`` labels.
 
@@ -51,7 +52,7 @@ def drawn_labels(
         yield draw_per_class(labels, labels_per_class, own), own
 
 
-def score_of_draws(found: Sequence[Found], metric: str, notes: tuple[str, ...] = ()) -> Score:
+def score_of_draws(found: Sequence[_Found], metric: str, notes: tuple[str, ...] = ()) -> Score:
     """Mean and standard deviation (n - 1; None of one) over draws, and the details of all of them by name."""
     scores = [value for value, _ in found]
     together = {name: [details[name] for _, details in found] for name in found[0][1]}

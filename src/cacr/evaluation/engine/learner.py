@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from cacr.evaluation.data.splits import Indices
+from cacr.data.source import Indices
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.tuning import Setting
 

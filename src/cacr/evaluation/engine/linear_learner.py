@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from cacr.evaluation.data.splits import Indices
+from cacr.data.source import Indices
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.probes import train_probes
 from cacr.evaluation.engine.tuning import Setting

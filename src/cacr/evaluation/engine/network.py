@@ -3,13 +3,18 @@
 import copy
 from collections.abc import Callable, Iterable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from cacr.data.source import Indices
 from cacr.encoders import Encoder
 from cacr.randomness import mixed_seed
 from cacr.training.schedules import Schedule
+
+FIRST_IMAGES = 1024
+"""Images whose features give batch norm its first statistics."""
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 """Images (n, 3, s, s), normalised, with labels (n,) or (n, classes)."""
@@ -53,6 +58,11 @@ class Network(nn.Module):
         assert self.norm.running_mean is not None and self.norm.running_var is not None
         self.norm.running_mean.copy_(features.mean(dim=0))
         self.norm.running_var.copy_(features.var(dim=0, correction=0))
+
+
+def first_images(images: Indices, seed: int) -> Indices:
+    """Some of the images, in order, for :meth:`Network.begin_at`."""
+    return images[np.sort(np.random.default_rng(seed).permutation(len(images))[:FIRST_IMAGES])]
 
 
 def train_network(

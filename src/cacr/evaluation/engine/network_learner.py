@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from cacr.data import Source
-from cacr.evaluation.data.splits import Indices
+from cacr.data.source import Indices
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.heads import MOMENTUM
-from cacr.evaluation.engine.network import Network, scores_of, train_network
+from cacr.evaluation.engine.network import Network, first_images, scores_of, train_network
 from cacr.evaluation.engine.probes import BATCH
 from cacr.evaluation.engine.tuning import Setting
 from cacr.evaluation.results.metrics import METRICS
@@ -20,9 +20,6 @@ from cacr.randomness import generator
 
 HELD_BYTES = 2**30
 """Images that take less memory are decoded once; more are decoded in every epoch."""
-
-FIRST_IMAGES = 1024
-"""Images whose features give batch norm its first statistics."""
 
 
 class NetworkLearner:
@@ -80,7 +77,7 @@ class NetworkLearner:
     ) -> Network:
         task = self._task
         network = Network(task.encoder, task.data.classes, seed, task.machine.device)
-        some = train[np.sort(np.random.default_rng(seed).permutation(len(train))[:FIRST_IMAGES])]
+        some = first_images(train, seed)
         network.begin_at(images for images, _ in self._batches(some, None, 0))
         optimizer = torch.optim.SGD(
             network.parameters(), lr=setting.lr, momentum=MOMENTUM, weight_decay=setting.weight_decay

@@ -9,10 +9,10 @@ from pydantic import Field
 from torch.nn.functional import normalize
 
 from cacr.config import Auto
+from cacr.data.prepare import Progress
 from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.features.encode import Progress
 from cacr.randomness import mixed_seed
 
 Floats = NDArray[np.float32]

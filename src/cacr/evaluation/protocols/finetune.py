@@ -11,11 +11,12 @@ from pydantic import Field
 from torch import Tensor
 
 from cacr.config import Auto
+from cacr.data.source import Indices
 from cacr.encoders import EncoderInfo, is_transformer
-from cacr.evaluation.data.splits import Indices, stratified_split
+from cacr.evaluation.data.splits import stratified_split
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.draws import drawn_labels, score_of_draws
-from cacr.evaluation.engine.network import Network, scores_of, train_network
+from cacr.evaluation.engine.network import Network, first_images, scores_of, train_network
 from cacr.evaluation.engine.tuning import Choice, Setting, best_of, choose_by_optuna
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.evaluation.results.metrics import METRICS
@@ -23,9 +24,6 @@ from cacr.features.encode import ImageLoader, centre_view, usual_flip
 from cacr.features.machine import Machine
 from cacr.training.schedules import warm_cosine
 from cacr.views import probe_train
-
-FIRST_IMAGES = 1024
-"""Images whose features give batch norm its first statistics."""
 
 
 class FinetuneSettings(ProtocolSettings):
@@ -159,7 +157,7 @@ def _train(
         info, source, view, machine, shuffle=True, seed=seed, max_unreadable=task.max_unreadable
     )
     network = Network(task.encoder, task.data.classes, seed, device)
-    some = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:FIRST_IMAGES])]
+    some = first_images(rows, seed)
     network.begin_at(images for images, _ in _in_order(task, some))
     per_epoch = max(1, len(rows) // batch)
     epochs = max(settings.epochs, math.ceil(settings.min_steps / per_epoch))

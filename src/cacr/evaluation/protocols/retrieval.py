@@ -9,10 +9,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cacr.data.prepare import Progress
 from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.features.encode import Progress
 from cacr.randomness import generator
 
 BLOCK = 4_000_000

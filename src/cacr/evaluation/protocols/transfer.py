@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from cacr.data.source import Indices
 from cacr.evaluation.data.shots import divide
-from cacr.evaluation.data.splits import Indices
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.learner import Learner, LearnerKind
 from cacr.evaluation.engine.linear_learner import LinearLearner

@@ -14,7 +14,7 @@ from cacr.reporting.figures.style import label, legend, line_style, lines_figure
 from cacr.runs.run import Run
 
 ONLINE = "kNN among the held-out images, while training"
-PROTOCOLS = ("linear", "linear-paper", "knn")
+DRAWN_PROTOCOLS = ("linear", "linear-paper", "knn")
 """Results that are drawn against a setting: the first of these that every run has, else the online kNN."""
 
 
@@ -36,21 +36,14 @@ class Varied:
 
 
 VARIED = {
-    "k": Varied("K, positives of a query", lambda run: _whole(run, "views") - 1, ("views",)),
+    "k": Varied("K, positives of a query", lambda run: run.settings.views - 1, ("views",)),
     "batch_size": Varied(
-        "batch size", lambda run: _whole(run, "batch_size"), ("batch_size", "lr", "warmup_epochs")
+        "batch size", lambda run: run.settings.batch_size, ("batch_size", "lr", "warmup_epochs")
     ),
     "t_pos": Varied("t⁺", lambda run: run.t_pos, options=("t_pos",)),
     "t_neg": Varied("t⁻", lambda run: run.t_neg, options=("t_neg", "temperature")),
 }
 """What accuracy can be drawn against, by name."""
-
-
-def _whole(run: Run, setting: str) -> float:
-    value = getattr(run.settings, setting)
-    if not isinstance(value, int):
-        raise UserError(f"{run.folder.config} does not say what {setting} was")
-    return float(value)
 
 
 @register_figure("accuracy-epoch", "accuracy against epochs, all runs in one plot")
@@ -74,7 +67,7 @@ def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
 
 
 @dataclass(frozen=True)
-class Line:
+class AccuracyLine:
     """Runs that differ in one setting and in nothing else but the seed.
 
     Attributes:
@@ -114,7 +107,7 @@ def accuracy_against(runs: Sequence[Run], name: str) -> Figure:
     return figure
 
 
-def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float]) -> list[Line]:
+def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float]) -> list[AccuracyLine]:
     """Lines of at least two values; runs that differ in the seed alone are averaged."""
     groups: dict[tuple[tuple[str, object], ...], dict[float, list[float]]] = {}
     for run in runs:
@@ -127,7 +120,9 @@ def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float])
         differs = [f"{part}={value}" for part, value in key if (part, value) not in common]
         x = sorted(values)
         label = ", ".join(differs) if len(groups) > 1 else dict(key)["objective"]
-        lines.append(Line(str(label), x, [fmean(values[v]) for v in x], [pstdev(values[v]) for v in x]))
+        lines.append(
+            AccuracyLine(str(label), x, [fmean(values[v]) for v in x], [pstdev(values[v]) for v in x])
+        )
     return lines
 
 
@@ -146,7 +141,7 @@ def _common_measure(runs: Sequence[Run]) -> tuple[str, Callable[[Run], float]]:
     """What every run was measured with: its name, and a run's accuracy."""
     scores = {run.name: _scores(run) for run in runs}
     common = set.intersection(*(set(found) for found in scores.values()))
-    for protocol in PROTOCOLS:
+    for protocol in DRAWN_PROTOCOLS:
         for measured in sorted(pair for pair in common if pair[0] == protocol):
             return f"{protocol} on {measured[1]}", lambda run, measured=measured: scores[run.name][measured]
     if all(run.points("knn") for run in runs):

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cacr.data.prepare import Progress
 from cacr.errors import UserError
 from cacr.reporting.figures.registry import FIGURES, Drawing
 from cacr.reporting.figures.style import save
@@ -13,8 +14,6 @@ from cacr.runs.run import Run, open_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
