@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cacr.frameworks import FRAMEWORKS, Framework
+from cacr.frameworks import FRAMEWORKS, Facts, Framework
 from cacr.losses import OBJECTIVES
 from tests.frameworks.making import make_framework, make_views
 
@@ -41,6 +41,14 @@ def test_settings_are_what_a_framework_adds_to_the_shared_arguments(name: str) -
     assert not shared & set(FRAMEWORKS[name].option_names())
     method = make_framework(name, batch_norm="joint", exchange="ring", encode_chunk=2)
     assert (method.batch_norm, method.exchange, method.encode_chunk) == ("joint", "ring", 2)
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS.names())
+def test_nothing_is_wrong_with_a_framework_that_is_given_no_options(name: str) -> None:
+    """``problems`` sees what was given and ``usual_options``, no defaults: it must not ask for others."""
+    facts = Facts(images=640, batch_size=64, steps=40, transformer=False)
+    kind = FRAMEWORKS[name]
+    assert kind.problems(kind.usual_options(facts), facts) == []
 
 
 def test_a_predictor_is_offered_where_there_is_one() -> None:
