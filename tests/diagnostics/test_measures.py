@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from cacr.diagnostics.measures import effective_rank, measure_embeddings, minibatches, online_knn
+from cacr.losses import OBJECTIVES
+from tests.losses.making import make_objective
 from tests.oracle import cacr as oracle
+
+LOGGED = {"step", "epoch", "lr", "images_per_second", "data_wait", "knn"}
+"""Figures of every run beside those of its embeddings."""
 
 
 def _unit(views: int, images: int, dim: int, seed: int = 0) -> np.ndarray:
@@ -110,3 +115,15 @@ def test_online_knn_votes_among_the_other_images() -> None:
 def test_online_knn_with_fewer_images_than_neighbours() -> None:
     x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
     assert online_knn(x, torch.tensor([0, 0, 1, 1])) == 1.0
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names())
+def test_a_part_of_a_loss_with_the_name_of_a_measure_is_that_measure(name: str) -> None:
+    """Both are logged in one column and drawn as one curve."""
+    z = torch.from_numpy(_unit(2, 6, 5))
+    measured, parts = measure_embeddings(z), make_objective(name, 5).double().parts(z)
+    assert not parts.keys() & LOGGED, "a part must not have the name of another figure of the log"
+    shared = parts.keys() & measured.keys()
+    assert {part: parts[part].item() for part in shared} == pytest.approx(
+        {part: measured[part] for part in shared}
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cacr.frameworks import FRAMEWORKS, Framework
+from cacr.frameworks import FRAMEWORKS, Facts, Framework
 from cacr.losses import OBJECTIVES
 from tests.frameworks.making import make_framework, make_views
 
@@ -43,10 +43,20 @@ def test_settings_are_what_a_framework_adds_to_the_shared_arguments(name: str) -
     assert (method.batch_norm, method.exchange, method.encode_chunk) == ("joint", "ring", 2)
 
 
+@pytest.mark.parametrize("name", FRAMEWORKS.names())
+def test_nothing_is_wrong_with_a_framework_that_is_given_no_options(name: str) -> None:
+    """``problems`` sees what was given and ``usual_options``, no defaults: it must not ask for others."""
+    facts = Facts(images=640, batch_size=64, steps=40, transformer=False)
+    kind = FRAMEWORKS[name]
+    assert kind.problems(kind.usual_options(facts), facts) == []
+
+
 def test_a_predictor_is_offered_where_there_is_one() -> None:
     for framework in ("in_batch", "queue"):
         why = FRAMEWORKS[framework].refusal(OBJECTIVES["byol"]()) or ""
-        assert why.startswith(f"{framework} has no predictor") and why.endswith("take framework momentum")
+        offered = why.partition("take framework ")[2].split(" or ")
+        assert why.startswith(f"{framework} has no predictor") and "momentum" in offered
+        assert all(FRAMEWORKS[name].has_predictor for name in offered)
 
 
 def test_the_base_holds_what_all_frameworks_share() -> None:
