@@ -95,7 +95,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         for each in runs:
             assert load_model(each).run.t_neg >= 0 and each.digest
 
-    def look(job: Training, position: Position, console: object, log: object, observer: Any) -> str:
+    def look(job: Training, position: Position, console: object, log: object, observer: Any, *_: Any) -> str:
         if observer:
             observer.look(position.step + 100, 9.0, {"loss": 1.0, "data_wait": 0.1})
         return "finished"
@@ -308,7 +308,7 @@ def test_embeddings_and_pictures_of_any_shape(damaged: Path, classes: Path, run:
 def _states(state: dict[str, Any]) -> Iterator[Any]:
     """Contents of a checkpoint that are not those of this run."""
     yield from ([], {}, {"format": 1}, {**state, "format": 0}, {**state, "format": True})
-    for name in ("images", "step", "epoch", "batch", "method", "optimizer"):
+    for name in ("images", "step", "epoch", "batch", "method", "optimizer", "diagnostics"):
         yield {other: value for other, value in state.items() if other != name}
         yield from ({**state, name: odd} for odd in (None, True, -1, 10**30, "x", [1], {"a": 1}, 1.5))
     yield {**state, "batch": 10**6}

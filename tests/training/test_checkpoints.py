@@ -11,7 +11,12 @@ from cacr.training.checkpoints import list_checkpoints, load_checkpoint, load_la
 
 def _state(value: float) -> dict[str, object]:
     counts = {"format": FORMAT, "images": 8, "step": int(value), "epoch": 0, "batch": 0}
-    return {**counts, "method": {"weights": torch.full((1000,), value)}, "optimizer": {"state": {}}}
+    return {
+        **counts,
+        "method": {"weights": torch.full((1000,), value)},
+        "optimizer": {"state": {}},
+        "diagnostics": {},
+    }
 
 
 def test_the_last_two_are_kept_and_read_back(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class _State(_Strict):
     batch: Count
     method: dict[str, Tensor]
     optimizer: _OptimizerState
+    diagnostics: dict[str, float]
 
 
 _STATE = TypeAdapter(_State)

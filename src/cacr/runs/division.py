@@ -1,10 +1,12 @@
 """``held_out.json`` and ``indices.json``: which images a run is trained on and measured on."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from cacr.files import write_atomically
 from cacr.reading.documents import read_json_if_any
 
 Origin = Literal["test", "split", "training"]
@@ -21,7 +23,7 @@ class Division(BaseModel):
         not_trained_on: numbers of all images that are not trained on.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     origin: Origin = Field(alias="from")
     images: list[Number]
@@ -32,6 +34,11 @@ _DIVISION, _NUMBERS = TypeAdapter(Division), TypeAdapter(list[Number])
 _HINT = "start the run again with another --out"
 
 
+def write_division(path: Path, division: Division) -> None:
+    """Store the division of a run."""
+    write_atomically(path, json.dumps(division.model_dump(by_alias=True)).encode())
+
+
 def read_division(path: Path) -> Division | None:
     """The division of a run; None where none is stored.
 
@@ -39,6 +46,11 @@ def read_division(path: Path) -> Division | None:
         UserError: the file is damaged.
     """
     return read_json_if_any(path, _DIVISION, _HINT)
+
+
+def write_kept(path: Path, numbers: list[int]) -> None:
+    """Store the numbers of the images that an imbalance rule kept."""
+    write_atomically(path, json.dumps(numbers).encode())
 
 
 def read_kept(path: Path) -> list[int] | None:

@@ -1,6 +1,5 @@
 """The images of a run: opened, freed of unreadable ones, made unbalanced where asked, divided, and described."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +7,7 @@ from functools import cached_property
 from cacr.config import PretrainSettings
 from cacr.data import Problem, Source, imbalanced, open_source, prepare
 from cacr.files import write_atomically
+from cacr.runs.division import write_kept
 from cacr.runs.folder import RunFolder
 from cacr.training.held_out import HeldOut, hold_out
 from cacr.training.resolve import Described, describe
@@ -49,7 +49,7 @@ class TrainingData:
             lines = "".join(f"{problem}\n" for problem in problems)
             write_atomically(run.unreadable, lines.encode(errors="surrogateescape"))
         if self.kept is not None:
-            write_atomically(run.indices, json.dumps(self.kept).encode())
+            write_kept(run.indices, self.kept)
         self.held_out.record(run)
 
     def notes(self, run: RunFolder, *, observed: bool) -> list[str]:

@@ -4,7 +4,6 @@ from typing import Any
 
 from rich.console import Console
 
-from cacr.runs.rows import read_rows
 from cacr.runs.summary import MEASURED
 from cacr.training.diverged import DivergedError
 from cacr.training.job import Position, Training
@@ -22,6 +21,7 @@ class Figures:
         console: where progress is shown.
         log: where figures are written; None on all ranks but the first.
         observer: looks at the model at the start, after some epochs and at the end; None for none.
+        measured: what a resumed run measured last.
 
     Attributes:
         meter: averages the parts of the loss.
@@ -36,6 +36,7 @@ class Figures:
         console: Console,
         log: MetricsLog | None,
         observer: Observer | None,
+        measured: dict[str, Any],
     ) -> None:
         self._job, self._log, self._observer = job, log, observer
         self.meter = Meter()
@@ -46,9 +47,7 @@ class Figures:
             step=position.step,
             enabled=job.fabric.is_global_zero,
         )
-        # The one time that the log is read: by a resumed run, for what was measured before.
-        rows = read_rows(job.run.metrics) if log and position.step else []
-        self.measured = next((_measured(row) for row in reversed(rows) if "effective_rank" in row), {})
+        self.measured = measured
 
     def at_start(self) -> None:
         """Measure the untrained model."""
@@ -104,8 +103,5 @@ class Figures:
         if self._log:
             self._log.write(step, epoch, values)
         if "effective_rank" in values:
-            self.measured = _measured({"step": step, "epoch": epoch, **values})
-
-
-def _measured(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name in MEASURED}
+            row = {"step": step, "epoch": epoch, **values}
+            self.measured = {name: value for name, value in row.items() if name in MEASURED}

@@ -1,6 +1,5 @@
 """Images that a run is measured on while it trains: seen by the diagnostics, not by the loss."""
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +8,8 @@ from cacr.config import PretrainSettings
 from cacr.data import Source, StreamSource, open_source, prepare
 from cacr.data.source import Indices
 from cacr.errors import UserError
-from cacr.files import write_atomically
 from cacr.randomness import numpy_generator
-from cacr.runs.division import Origin
+from cacr.runs.division import Division, Origin, write_division
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.shell import shell_words
@@ -66,8 +64,8 @@ class HeldOut:
 
     def record(self, run: RunFolder) -> None:
         """Store which images they are."""
-        content = {"from": self.origin, "images": self.indices, "not_trained_on": self.taken}
-        write_atomically(run.held_out, json.dumps(content).encode())
+        division = Division(origin=self.origin, images=self.indices, not_trained_on=self.taken)
+        write_division(run.held_out, division)
 
 
 def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | None = None) -> HeldOut:

@@ -41,7 +41,8 @@ def train(
     position: Position,
     console: Console,
     log: MetricsLog | None,
-    observer: Observer | None = None,
+    observer: Observer | None,
+    measured: dict[str, Any],
 ) -> Ending:
     """Train from ``position`` to the end.
 
@@ -51,6 +52,7 @@ def train(
         console: where progress is shown.
         log: the metrics of the run; None on all ranks but the first.
         observer: looks at the model at the start, after some epochs and at the end.
+        measured: what a resumed run measured last.
 
     Returns:
         How it ended; in each case with a checkpoint written.
@@ -60,7 +62,7 @@ def train(
     """
     try:
         with kept_memory() if job.fabric.device.type == "cpu" else nullcontext():
-            return _train(job, position, console, log, observer)
+            return _train(job, position, console, log, observer, measured)
     except DivergedError as error:
         if observer:
             observer.diverged(position.step, job.epochs(position), error.what)
@@ -68,9 +70,14 @@ def train(
 
 
 def _train(
-    job: Training, position: Position, console: Console, log: MetricsLog | None, observer: Observer | None
+    job: Training,
+    position: Position,
+    console: Console,
+    log: MetricsLog | None,
+    observer: Observer | None,
+    measured: dict[str, Any],
 ) -> Ending:
-    figures = Figures(job, position, console, log, observer)
+    figures = Figures(job, position, console, log, observer, measured)
     checkpoints = _CheckpointClock(job.settings)
     job.model.train()
     with Interrupt() as interrupt, figures.progress:

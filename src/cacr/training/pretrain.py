@@ -98,7 +98,7 @@ def _pretrain(
         announce(console, job, data.training, notes, position)
         stack.callback(job.loader.close)
         observer = observe(job, data.measured, console) if observe and observed else None
-        status = train(job, position, console, log, observer)
+        status = train(job, position, console, log, observer, state["diagnostics"] if state else {})
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
             data.record(run, later)
             console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
