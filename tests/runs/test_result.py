@@ -61,12 +61,18 @@ def test_long_names_are_cut(tmp_path: Path, sign: str) -> None:
 
 def test_files_that_are_no_results_are_left_alone(tmp_path: Path) -> None:
     write_result(tmp_path, RESULT)
-    foreign = ["", "{", "5", "[]", "{}", '{"format": 99}', json.dumps({**asdict(RESULT), "score": "high"})]
+    foreign = ["", "{", "5", "[]", "{}", '{"format": 99}']
     for number, text in enumerate(foreign):
         (tmp_path / f"{number}.json").write_text(text)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
     (tmp_path / "folder.json").mkdir()
     assert read_results(tmp_path) == [RESULT]
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    (tmp_path / "knn.json").write_text(json.dumps({**asdict(RESULT), "score": "high"}))
+    with pytest.raises(UserError, match=r"knn\.json is damaged: score.*evaluate the run again"):
+        read_results(tmp_path)
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def views(
 
     cacr views photos/ --preset moco-v2 --out views.png --set grey=0
     """
-    from cacr.commands.sheet import draw_sheet
+    from cacr.commands.draw_views import draw_sheet
 
     options = given(assignments)
     source = given(None, data_root=data_root, download=download)

@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from cacr.config import FORMAT
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
+from cacr.reading.documents import wrong_fields
 from cacr.reading.files import read_bytes
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -132,17 +133,22 @@ def read_results(folder: Path) -> list[Result]:
     """The results in a folder, ordered by file name; files that are no results are left alone.
 
     Raises:
-        UserError: another version of this software wrote one, or a file may not be read.
+        UserError: another version of this software wrote one, or one is damaged or may not be read.
     """
     results = []
     for path in sorted(file for file in folder.glob("*.json") if file.is_file()):
         content = read_bytes(path)
         try:
             mark = _MARK.validate_json(content, strict=True)
-            check_format(mark.format, path)  # first: a newer format may have other fields
-            results.append(_RESULT.validate_json(content, strict=True))
         except ValidationError:
             continue
+        check_format(mark.format, path)  # first: a newer format may have other fields
+        try:
+            results.append(_RESULT.validate_json(content, strict=True))
+        except ValidationError as error:
+            raise UserError(
+                f"{path} is damaged: {wrong_fields(error)}; remove it, and evaluate the run again"
+            ) from None
     return results
 
 

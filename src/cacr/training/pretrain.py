@@ -82,6 +82,8 @@ def _pretrain(
     # Weights from elsewhere are for the start only: they need not exist any more when a run is resumed.
     job = build_training(fabric, settings, run, data.training, init=settings.init if state is None else None)
     position = Position() if state is None else job.restore(state)
+    measured = {} if state is None else state["diagnostics"]
+    del state  # or a second copy of all weights would stay in memory while the run trains
     if position.step >= job.total_steps:
         limit = f" (max_steps is {settings.max_steps})" if settings.max_steps else ""
         console.print(f"{run.path} is already finished, at step {position.step}{limit}: nothing to do")
@@ -98,7 +100,7 @@ def _pretrain(
         announce(console, job, data.training, notes, position)
         stack.callback(job.loader.close)
         observer = observe(job, data.measured, console) if observe and observed else None
-        status = train(job, position, console, log, observer, state["diagnostics"] if state else {})
+        status = train(job, position, console, log, observer, measured)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
             data.record(run, later)
             console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 
 from matplotlib.figure import Figure
 
@@ -107,6 +107,11 @@ def accuracy_against(runs: Sequence[Run], name: str) -> Figure:
     return figure
 
 
+def _spread(scores: Sequence[float]) -> float:
+    """Standard deviation over seeds (n - 1), as `cacr compare` has it; none of one."""
+    return stdev(scores) if len(scores) > 1 else 0.0
+
+
 def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float]) -> list[AccuracyLine]:
     """Lines of at least two values; runs that differ in the seed alone are averaged."""
     groups: dict[tuple[tuple[str, object], ...], dict[float, list[float]]] = {}
@@ -121,7 +126,7 @@ def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float])
         x = sorted(values)
         label = ", ".join(differs) if len(groups) > 1 else dict(key)["objective"]
         lines.append(
-            AccuracyLine(str(label), x, [fmean(values[v]) for v in x], [pstdev(values[v]) for v in x])
+            AccuracyLine(str(label), x, [fmean(values[v]) for v in x], [_spread(values[v]) for v in x])
         )
     return lines
 
