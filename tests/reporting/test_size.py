@@ -14,6 +14,7 @@ from tests.conftest import TINY
 
 
 @pytest.mark.slow
+@pytest.mark.trains
 def test_the_largest_page_is_under_15_mb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Any
 ) -> None:
