@@ -137,7 +137,7 @@ def _checkpoint(content: bytes, folder: Path) -> Path:
 
 def _save_checkpoint(folder: Path) -> None:
     state = {"format": 1, "images": 8, "step": 1, "epoch": 0, "batch": 1, "method": {"a": torch.ones(3)}}
-    state["optimizer"] = {"state": {0: {"momentum_buffer": torch.ones(3)}}}
+    state |= {"optimizer": {"state": {0: {"momentum_buffer": torch.ones(3)}}}, "diagnostics": {}}
     save_checkpoint(folder, 1, state).rename(folder / "checkpoint")
 
 
