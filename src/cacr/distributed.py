@@ -20,6 +20,13 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
+def rank() -> int:
+    """The number of this process among them."""
+    import torch.distributed as dist
+
+    return dist.get_rank() if world_size() > 1 else 0
+
+
 def is_first_process() -> bool:
     """Whether this process is the one that writes files: always, but for the others of several."""
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))

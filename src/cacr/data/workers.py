@@ -1,5 +1,6 @@
 """The processes in which images are decoded, or this one in their stead."""
 
+import os
 import re
 import signal
 import warnings
@@ -13,6 +14,11 @@ from cacr.data.decoder import Decoder, Work, WorkerFailure
 from cacr.errors import UserError
 
 BATCHES_AHEAD = 4  # that each worker prepares
+
+
+def usual_workers(processes: int, *, in_memory: bool) -> int:
+    """Decoding processes for each of ``processes`` that share this machine: one per core, none for images in memory."""
+    return 0 if in_memory else max(1, min(8, (os.cpu_count() or 1) // processes))
 
 
 class Workers:

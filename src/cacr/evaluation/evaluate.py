@@ -9,6 +9,7 @@ from typing import Any
 from cacr.config import EvaluateSettings
 from cacr.data import SOURCES
 from cacr.data.prepare import Progress
+from cacr.distributed import rank
 from cacr.errors import UserError
 from cacr.evaluation.contestants import Contestant, contestants
 from cacr.evaluation.data.labelled import LabelledData, open_labelled
@@ -17,7 +18,6 @@ from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings
 from cacr.evaluation.settings import Evaluation
 from cacr.features.machine import choose_machine
-from cacr.features.processes import rank
 from cacr.reading.files import user_path
 from cacr.runs.result import Result, write_result
 

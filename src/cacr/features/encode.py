@@ -12,11 +12,11 @@ from torch import Tensor
 from cacr.data import Loader, Problem, Source
 from cacr.data.order import share
 from cacr.data.prepare import Progress
-from cacr.distributed import world_size
+from cacr.distributed import rank, world_size
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
 from cacr.features.machine import Machine
-from cacr.features.processes import gather_objects, gather_rows, rank
+from cacr.features.processes import gather_objects, gather_rows
 from cacr.randomness import generator
 from cacr.views import PRESETS, Augmentation, Views
 

@@ -1,7 +1,6 @@
 """Where and in what portions images are encoded."""
 
 import math
-import os
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +8,7 @@ import torch
 
 from cacr.config import Auto
 from cacr.data import Source
+from cacr.data.workers import usual_workers
 from cacr.distributed import world_size
 from cacr.errors import UserError
 from cacr.reading.memory import free_memory
@@ -43,12 +43,12 @@ def choose_machine(
 
     Of several processes each has its own GPU and its share of the workers and of the memory.
     """
-    files = any(source.image_size is None for source in sources)
-    cores = max(1, (os.cpu_count() or 1) // world_size())
-    processes = (min(8, cores) if files else 0) if workers == "auto" else workers
+    if workers == "auto":
+        in_memory = all(source.image_size is not None for source in sources)
+        workers = usual_workers(world_size(), in_memory=in_memory)
     if accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device; leave accelerator out, or set it to cpu")
     cuda = accelerator != "cpu" and torch.cuda.is_available()
     device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     memory = free_memory() / 2 / world_size() if memory_gb == "auto" else memory_gb * 2**30
-    return Machine(batch_size, processes, device, memory)
+    return Machine(batch_size, workers, device, memory)

@@ -9,11 +9,6 @@ from torch import Tensor
 from cacr.distributed import world_size
 
 
-def rank() -> int:
-    """The number of this process."""
-    return dist.get_rank() if dist.is_initialized() else 0
-
-
 def gather_rows(rows: Tensor) -> Tensor:
     """The rows of all processes, in their order; each may have another number of them, even none."""
     if world_size() == 1:

@@ -4,7 +4,6 @@ The rules, and what is known about them, are in ``docs/training.md`` and ``docs/
 """
 
 import math
-import os
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import torch
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import Source
 from cacr.data.order import count_batches
+from cacr.data.workers import usual_workers
 from cacr.encoders import is_transformer, patch_problem
 from cacr.errors import SettingsError, UnreadableImageError
 from cacr.frameworks import FRAMEWORKS, Facts
@@ -121,7 +121,7 @@ def resolve(
     warmup = WARMUP * length.total / length.per_epoch if schedule.startswith("cosine") else 0.0
     choose("warmup_epochs", round(warmup, 4))
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
-    choose("workers", _workers(data, world_size))
+    choose("workers", usual_workers(world_size, in_memory=data.in_memory))
     choose("held_out", data.held_out)
     choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
     short = length.total * settings.accumulate * batch * views < SHORT_RUN
@@ -238,13 +238,6 @@ def _epochs_between(measured: int, trained: int, views: int) -> int:
     """
     share = 0.5 * measured * (min(views, MEASURED_VIEWS) + 1) / (trained * views)
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
-
-
-def _workers(data: Described, world_size: int) -> int:
-    """Decoding processes: none for arrays in memory, else one for each core that training leaves over."""
-    if data.in_memory:
-        return 0
-    return max(1, min(8, (os.cpu_count() or 1) // world_size))
 
 
 def _objective_options(settings: PretrainSettings, t_neg: float) -> dict[str, Any]:
