@@ -148,41 +148,36 @@ def _measure_set(
                 yield name, result
 
 
+def _about(**facts: Any) -> str:
+    """What a result is about, in full: equal for the same measurement of the same weights only."""
+    return json.dumps(facts, sort_keys=True)
+
+
 def _key(result: Result) -> str:
-    """What a result is about, in full."""
-    return json.dumps(
-        [
-            result.protocol,
-            result.subject,
-            result.data,
-            result.test_data,
-            result.locations,
-            result.settings,
-            result.seed,
-            result.weights,
-            result.versions.get("cacr"),
-        ],
-        sort_keys=True,
+    """What a stored result is about."""
+    return _about(
+        protocol=result.protocol,
+        subject=result.subject,
+        data=[result.data, result.test_data, *result.locations],
+        settings=result.settings,
+        seed=result.seed,
+        weights=result.weights,
+        version=result.versions.get("cacr"),
     )
 
 
 def _expected(
     contestant: Contestant, protocol: str, options: ProtocolSettings, settings: EvaluateSettings
 ) -> str:
-    """The key that a result will have."""
-    return json.dumps(
-        [
-            protocol,
-            contestant.subject,
-            settings.data,
-            settings.test_data or settings.data,
-            locations(settings),
-            options.model_dump(mode="json"),
-            settings.seed,
-            contestant.weights,
-            versions()["cacr"],
-        ],
-        sort_keys=True,
+    """What a result that is still to be measured will be about."""
+    return _about(
+        protocol=protocol,
+        subject=contestant.subject,
+        data=[settings.data, settings.test_data or settings.data, *locations(settings)],
+        settings=options.model_dump(mode="json"),
+        seed=settings.seed,
+        weights=contestant.weights,
+        version=versions()["cacr"],
     )
 
 
