@@ -21,7 +21,6 @@ from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.snapshots import Pictures, Snapshot, write_pictures, write_snapshot
 from cacr.runs.verdict import Verdict, write_verdict
-from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.job import Position, Training
 from tests.conftest import Run as Call
@@ -102,7 +101,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("cacr.reporting.page.build_gallery", load_all)
     monkeypatch.setattr("cacr.reporting.figures.draw.save", lambda figure, folder, name: [folder / name])
-    monkeypatch.setattr(loop, "_train", look)
+    monkeypatch.setattr("cacr.training.pretrain.train", look)
 
 
 def _commands(run: Path, classes: Path) -> Iterator[list[object]]:

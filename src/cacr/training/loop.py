@@ -62,22 +62,14 @@ def train(
     """
     try:
         with kept_memory() if job.fabric.device.type == "cpu" else nullcontext():
-            return _train(job, position, console, log, observer, measured)
+            return _train(job, position, Figures(job, position, console, log, observer, measured))
     except DivergedError as error:
         if observer:
             observer.diverged(position.step, job.epochs(position), error.what)
         raise
 
 
-def _train(
-    job: Training,
-    position: Position,
-    console: Console,
-    log: MetricsLog | None,
-    observer: Observer | None,
-    measured: dict[str, Any],
-) -> Ending:
-    figures = Figures(job, position, console, log, observer, measured)
+def _train(job: Training, position: Position, figures: Figures) -> Ending:
     checkpoints = _CheckpointClock(job.settings)
     job.model.train()
     with Interrupt() as interrupt, figures.progress:
