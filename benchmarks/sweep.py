@@ -3,11 +3,12 @@
 Every cell trains one arm (a base with one setting changed) on the training images of one set for the same number of
 minutes of one core, and judges it on *held-out training images*: kNN from all labels under several readers, and a
 linear classifier from 10 labels per class, each beside the very weights the run started from. How many steps a cell
-has is decided by the processor time of a few steps of its arm, measured first, so that a busy machine makes a cell
-slower but not shorter. A cell's result is one small JSON file; finished cells are not repeated.
+has is decided by the time of a few steps of its arm, measured once on a quiet machine, so that a busy machine makes a
+cell slower but not shorter. A cell's result is one small JSON file; finished cells are not repeated.
 
-    python benchmarks/sweep.py run start --data DATA --work /tmp/sweep       # one block; again to go on
-    python benchmarks/sweep.py table start                                   # what it decided
+    python benchmarks/sweep.py steps --data DATA --work /tmp/sweep           # first, on a quiet machine
+    python benchmarks/sweep.py run --blocks start --data DATA --work /tmp/sweep       # one block; again to go on
+    python benchmarks/sweep.py table --blocks start                                 # what it decided
 
 The blocks, and what each is to decide, are in ``BLOCKS``.
 """
@@ -15,6 +16,7 @@ The blocks, and what each is to decide, are in ``BLOCKS``.
 import argparse
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -64,7 +66,6 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "t- = 2": {"t_neg": 2.0},
             "t- = 8": {"t_neg": 8.0},
             "adamw": {"optimizer": "adamw", "base_lr": 2e-3, "weight_decay": 0.05},
-            "lars": {"optimizer": "lars", "base_lr": 1.0},
         },
     ),
     "views": (
@@ -77,7 +78,6 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "64 images": {"batch_size": 64},
             "256 images": {"batch_size": 256},
             "crops from 8 %": {"scale": (0.08, 1.0)},
-            "crops from 40 %": {"scale": (0.4, 1.0)},
             "half the jitter": {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0.1},
         },
     ),
@@ -88,7 +88,6 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "width 1/8": {"width": 0.125},
             "width 1/2": {"width": 0.5},
             "resnet10t": {"encoder": "resnet10t", "width": 1.0, "weights": "paper"},
-            "resnet18": {"encoder": "resnet18", "width": 1.0, "weights": "paper"},
             "resnet10t, random first layer": {
                 "encoder": "resnet10t",
                 "width": 1.0,
@@ -100,16 +99,21 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
 }
 """Name -> what it is to decide, and the arms: what differs from :data:`BASE`."""
 
-READERS = (("raw", 0), ("centred", 0)) + tuple(
-    (kind, count) for kind in ("half_white", "white") for count in (32, 64, 128, 256)
+READERS = (
+    ("raw", 0),
+    ("centred", 0),
+    *((kind, count) for kind in ("half_white", "white") for count in (32, 64, 128, 256)),
 )
-PROBE_STEPS = 4, 14
+PROBE_STEPS = 3, 10
+STEPS = RESULTS / "steps.json"
+"""Seconds of a step of every arm."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
-    parser.add_argument("action", choices=["run", "table"])
-    parser.add_argument("block", choices=list(BLOCKS), nargs="+")
+    parser.add_argument("action", choices=["steps", "run", "table"])
+    parser.add_argument("--blocks", choices=list(BLOCKS), nargs="+", default=list(BLOCKS))
+    parser.add_argument("--rounds", type=int, default=3, help="of measuring steps")
     parser.add_argument(
         "--data", type=Path, help="folder with cifar-10-batches-py, transfer, imagenette-mini"
     )
@@ -119,11 +123,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     options = parser.parse_args()
     if options.action == "table":
-        for block in options.block:
+        for block in options.blocks:
             print_table(block, options.sets, options.minutes)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for block in options.block:
+    if options.action == "steps":
+        measure_steps(options)
+        return
+    for block in options.blocks:
         arms = BLOCKS[block][1]
         for seed in options.seeds:
             for name in options.sets:
@@ -150,7 +157,7 @@ def run_cell(arm: str, settings: dict[str, Any], name: str, seed: int, options: 
     from cacr.training.pretrain import pretrain
 
     parts = prepare(name, options.data, options.work / "sets")
-    seconds = step_seconds(settings, parts.fit, options.work)
+    seconds = step_seconds(settings, parts.fit)
     steps = max(10, round(60 * options.minutes / seconds))
     run = options.work / "runs" / file.stem
     started = time.process_time()
@@ -197,30 +204,51 @@ def looks(data: str, settings: dict[str, Any], steps: int) -> int:
     return max(1, steps // per_epoch // 4)
 
 
-def step_seconds(settings: dict[str, Any], data: str, work: Path) -> float:
-    """Processor time of one step of an arm, the same for all sets of equal image sizes; measured once."""
+def step_seconds(settings: dict[str, Any], data: str) -> float:
+    """Processor time of one step of an arm, from the table that ``steps`` wrote."""
+    known: dict[str, float] = json.loads(STEPS.read_text())
+    return known[shape(settings, data)]
+
+
+def shape(settings: dict[str, Any], data: str) -> str:
+    """What the time of a step depends on."""
     import numpy as np
 
+    side = int(np.load(data.removeprefix("npz:"), mmap_mode="r")["x"].shape[1])
+    parts = ("encoder", "width", "image_size", "views", "batch_size")
+    return " ".join([f"images {side}", *(f"{name} {settings[name]}" for name in parts)])
+
+
+def measure_steps(options: argparse.Namespace) -> None:
+    """Measure the steps of all arms in turn, several times over, and keep the smallest: on a quiet machine only."""
+    spent: dict[str, list[float]] = {}
+    for _ in range(options.rounds):
+        for name in options.sets[:2]:  # one with images of 32 pixels, one with larger ones
+            data = prepare(name, options.data, options.work / "sets").fit
+            done = set()
+            for _, arms in BLOCKS.values():
+                for changes in arms.values():
+                    settings = BASE | changes
+                    if (key := shape(settings, data)) not in done:
+                        done.add(key)
+                        spent.setdefault(key, []).append(probe(settings, data))
+                        print(key, round(spent[key][-1], 4), flush=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    STEPS.write_text(json.dumps({key: round(min(values), 4) for key, values in spent.items()}, indent=1))
+
+
+def probe(settings: dict[str, Any], data: str) -> float:
+    """Processor seconds of one step: the difference of a longer and a shorter run."""
     from cacr.training.pretrain import pretrain
 
-    side = int(np.load(data.removeprefix("npz:"), mmap_mode="r")["x"].shape[1])
-    file = work / "steps.json"
-    known: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
-    key = json.dumps([side, settings], sort_keys=True, default=str)
-    if key not in known:
-        import tempfile
-
-        spent = []
-        for steps in PROBE_STEPS:
-            with tempfile.TemporaryDirectory() as folder:
-                values = {"data": data, "max_steps": steps, "epochs": 1000, "held_out": 0} | settings
-                started = time.process_time()
-                pretrain(values, Path(folder) / "probe")
-                spent.append(time.process_time() - started)
-        known = json.loads(file.read_text()) if file.exists() else {}
-        known[key] = (spent[1] - spent[0]) / (PROBE_STEPS[1] - PROBE_STEPS[0])
-        file.write_text(json.dumps(known, indent=1))
-    return known[key]
+    spent = []
+    for steps in PROBE_STEPS:
+        with tempfile.TemporaryDirectory() as folder:
+            values = {"data": data, "max_steps": steps, "epochs": 1000, "held_out": 0} | settings
+            started = time.process_time()
+            pretrain(values, Path(folder) / "probe")
+            spent.append(time.process_time() - started)
+    return (spent[1] - spent[0]) / (PROBE_STEPS[1] - PROBE_STEPS[0])
 
 
 def judge(run: Path, fit: str, held_out: str, seed: int) -> dict[str, Any]:
@@ -234,7 +262,7 @@ def judge(run: Path, fit: str, held_out: str, seed: int) -> dict[str, Any]:
 
 
 def accuracies(run: Path, fit: str, held_out: str, seed: int) -> dict[str, Any]:
-    """kNN under every reader, and the linear classifier from 10 labels per class with its spread over draws."""
+    """Of kNN under every reader; a linear classifier from 10 labels per class, with its spread over draws."""
     from cacr import evaluate, load_encoder
     from cacr.data import open_source
     from cacr.features.encode import encode
