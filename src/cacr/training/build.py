@@ -65,6 +65,7 @@ def build_training(
         mean=preset.mean,
         std=preset.std,
         preset=preset.name,
+        upright=preset.upright,
     )
     if settings.sync_batch_norm:
         share_statistics(method)

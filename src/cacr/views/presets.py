@@ -132,10 +132,10 @@ def shorter_side(size: int) -> int:
     return round(size * (70 / 64 if size <= 64 else 256 / 224))
 
 
-def probe_train(size: int, mean: Statistics, std: Statistics, *, flip: float = 0.5) -> Preset:
+def probe_train(size: int, mean: Statistics, std: Statistics) -> Preset:
     """Views for training a classifier on frozen features: crop and flip, no change of colours."""
     scale = (0.2, 1.0) if size <= 32 else (0.08, 1.0)
-    view = Augmentation(size, scale=scale, flip=flip)
+    view = Augmentation(size, scale=scale)
     summary = "training a probe: random resized crop and flip, colours untouched"
     return Preset("probe-train", summary, (view,), mean, std, default_views=1)
 
