@@ -45,16 +45,12 @@ def build_training(
         init: where the encoder's weights start from, see :func:`build_method`.
     """
     preset, views = preset_of(settings), make_views_of(settings, fabric.device)
-    loader = Loader(
+    loader = make_loader(
+        settings,
         source,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
+        views,
         rank=fabric.global_rank,
         world_size=fabric.world_size,
-        workers=settings.workers,
-        crop=views.crop,
-        at_least=views.at_least,
-        max_unreadable=settings.max_unreadable,
         pin_memory=fabric.device.type == "cuda",
     )
     method, notes = build_method(settings, init)
@@ -105,6 +101,30 @@ def make_views_of(settings: ResolvedSettings, device: torch.device | None = None
     """What makes the views of a run."""
     preset = preset_of(settings)
     return Views(preset.for_views(settings.views), preset.mean, preset.std, device=device)
+
+
+def make_loader(
+    settings: ResolvedSettings,
+    source: Source,
+    views: Views,
+    *,
+    rank: int = 0,
+    world_size: int = 1,
+    pin_memory: bool = False,
+) -> Loader:
+    """The batches of a run, as one of its processes gets them."""
+    return Loader(
+        source,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        rank=rank,
+        world_size=world_size,
+        workers=settings.workers,
+        crop=views.crop,
+        at_least=views.at_least,
+        max_unreadable=settings.max_unreadable,
+        pin_memory=pin_memory,
+    )
 
 
 class Built(NamedTuple):
