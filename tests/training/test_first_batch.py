@@ -52,14 +52,16 @@ CASES: dict[str, dict[str, Any]] = {
         "preset": "multicrop-cacr",
         "encoder": "resnet18",
         "width": 1.0,
-        "image_size": 48,
+        "image_size": 32,
         "batch_size": 5,
     },
 }
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=[pytest.mark.slow] * (name == "multi-crop")) for name in CASES]
+)
 def test_the_sheet_is_what_the_loop_sees(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "data"
     data = _arrays(folder) if "arrays" in case else _save(folder, grey="grey" in case)
