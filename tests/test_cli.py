@@ -256,9 +256,12 @@ def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
     assert (tmp_path / "sheet.png").read_bytes() == before
     refused(run, ["views", photos, "--out", tmp_path / "b.png", "--preset", "cifra"], "did you mean cifar")
     refused(run, ["views", photos, "--out", tmp_path / "b.html"], "must end in .png")
-    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--seed", 2**64], "--seed")
-    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--views", 65], "--views")
-    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--set", "size=4000"], "million pixels")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--seed", 2**64], "seed must be less")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--views", 65], "views must be less")
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", "--set", "size=4000"], "no setting 'size'")
+    large = ["--views", 64, "--set", "image_size=1024"]
+    refused(run, ["views", photos, "--out", tmp_path / "b.png", *large], "million pixels")
+    refused(run, ["views", "--out", tmp_path / "b.png"], "data is missing")
     assert [path.name for path in tmp_path.iterdir()] == ["sheet.png"]
 
 

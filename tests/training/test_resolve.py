@@ -1,9 +1,19 @@
+from pathlib import Path
+
 import pytest
 import torch
+from PIL import Image
 
 from cacr.config import PretrainSettings
+from cacr.data import ArraySource, open_source
 from cacr.errors import SettingsError, UserError
-from cacr.training.resolve import Described, resolve
+from cacr.training.build import preset_of
+from cacr.training.check import check_settings
+from cacr.training.recipes import RECIPES, with_recipe
+from cacr.training.resolve import Described, choices, describe, resolve
+from cacr.views import Views
+from tests.conftest import save_images
+from tests.views.images import photos
 
 CPU = torch.device("cpu")
 
@@ -115,3 +125,84 @@ def test_transformers_in_framework_momentum_are_trained_as_in_moco_v3() -> None:
     assert (settings.head, settings.dim, settings.sync_batch_norm) == ("moco_v3_vit", 256, True)
     assert (settings.lr, settings.weight_decay) == (pytest.approx(1.5e-4 * 4), 0.1)
     assert settings.framework_options == {"ema": 0.99}
+
+
+NO_COLOUR = {"hue": 0.0, "saturation": 0.0, "grey": 0.0}
+
+
+def _grey(images: int, side: int) -> Described:
+    return _source(images, side)._replace(grey=True)
+
+
+def test_images_in_memory_are_found_grey_unless_one_that_is_looked_at_has_a_colour() -> None:
+    pixels = photos(40, 24, 20)[:, :1].repeat(1, 3, 1, 1)
+    found = describe(ArraySource("arrays", pixels))
+    assert (found.grey, found.side, found.in_memory) == (True, 20, True)
+    pixels[-1, 0, 3, 3] ^= 128
+    assert not describe(ArraySource("arrays", pixels)).grey
+
+
+def test_files_are_found_grey_unless_one_that_is_looked_at_has_a_colour(tmp_path: Path) -> None:
+    for number, path in enumerate(save_images(tmp_path, 20, size=50)):
+        grey = Image.open(path).convert("L").convert("RGB")
+        grey.crop((0, 0, 50, 40 + number)).save(path.with_suffix(".jpg"), quality=70)
+        path.unlink()
+    (tmp_path / "image004.jpg").write_bytes(b"damaged")
+    found = describe(open_source(str(tmp_path)))
+    assert (found.grey, found.in_memory) == (True, False)
+    Image.new("RGB", (50, 50), (90, 30, 30)).save(tmp_path / "image007.jpg")
+    assert not describe(open_source(str(tmp_path))).grey
+
+
+def test_what_cannot_be_looked_at_is_not_called_grey(tmp_path: Path) -> None:
+    (tmp_path / "image.jpg").write_bytes(b"damaged")
+    assert not describe(open_source(str(tmp_path))).grey
+
+
+@pytest.mark.parametrize("side", [32, 64, 300])
+def test_grey_images_have_no_steps_of_colour(side: int) -> None:
+    asked = PretrainSettings(data="arrays")
+    settings = resolve(asked, _grey(200, side), world_size=1, device=CPU)
+    assert settings.view_options == NO_COLOUR
+    (note,) = choices(asked, settings)
+    assert "hue=0.0 saturation=0.0 grey=0.0" in note
+    assert resolve(asked, _source(200, side), world_size=1, device=CPU).view_options == {}
+
+
+def test_what_is_asked_for_wins_over_the_rule_for_grey_images() -> None:
+    given = check_settings({"data": "arrays", "hue": 0.2, "blur": 0.1})
+    settings = resolve(given, _grey(200, 32), world_size=1, device=CPU)
+    assert settings.view_options == NO_COLOUR | {"hue": 0.2, "blur": 0.1}
+    named = PretrainSettings(data="arrays", preset="cifar")
+    assert resolve(named, _grey(200, 32), world_size=1, device=CPU).view_options == {}
+
+
+def test_digits_and_recipes_keep_their_views_on_grey_images() -> None:
+    digits = resolve(PretrainSettings(data="digits"), _grey(1000, 28), world_size=1, device=CPU)
+    assert digits.view_options == {}
+    for name in ("cifar10-cacr-k4", "digits-cacr-k4", "imagenet-moco-v3-resnet50-cacr"):
+        recipe = RECIPES[name]
+        asked = check_settings({"data": recipe.data.name, **with_recipe({"recipe": name})})
+        settings = resolve(asked, recipe.data._replace(grey=True), world_size=8, device=CPU)
+        assert settings.view_options == asked.view_options, name
+
+
+def test_a_resolved_run_is_not_decided_anew() -> None:
+    """Its images may have changed, or a later version may decide otherwise: what is stored stays."""
+    asked = PretrainSettings(data="arrays")
+    for first, then in ((_grey(200, 32), _source(200, 32)), (_source(200, 32), _grey(200, 32))):
+        settings = resolve(asked, first, world_size=1, device=CPU)
+        assert resolve(settings, then, world_size=1, device=CPU) == settings
+
+
+def test_steps_of_colour_do_nothing_to_grey_images() -> None:
+    """So a run is the same without them but for their time: the other draws stay what they were."""
+    images = photos(30, 32, 32)[:, :1].repeat(1, 3, 1, 1)
+    data = _grey(30, 32)
+    made = []
+    for preset in ("auto", "cifar"):
+        settings = resolve(PretrainSettings(data="a", preset=preset), data, world_size=1, device=CPU)
+        chosen = preset_of(settings)
+        views = Views(chosen.for_views(3), (0.0,) * 3, (1.0,) * 3)
+        made.append(views(images, torch.Generator().manual_seed(1))[0])
+    torch.testing.assert_close(*made, rtol=0, atol=1e-3)  # luma weights add up to 0.9999

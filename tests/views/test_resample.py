@@ -20,7 +20,9 @@ BOXES = [(0, 0, 40, 52), (5, 7, 20, 13), (31, 40, 9, 12), (0, 51, 40, 1), (2, 0,
 def crops_of(boxes: list[tuple[int, int, int, int]], flip: list[bool]) -> Crops:
     box = torch.tensor(boxes, dtype=torch.float64)
     start, extent = box[:, :2], box[:, 2:]
-    return Crops(start, extent, start, start + extent, torch.tensor(flip))
+    return Crops(
+        start, extent, start, start + extent, torch.tensor(flip), torch.zeros(len(boxes), dtype=torch.int64)
+    )
 
 
 def resampled(images: Tensor, crops: Crops, size: int, interpolation: str, first: int = 0) -> Tensor:

@@ -4,56 +4,57 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cacr.data import open_source, prepare
+import torch
+
 from cacr.errors import UserError
 from cacr.files import appearing, require_new_file
-from cacr.randomness import numpy_generator
 from cacr.reporting import PICTURES
-from cacr.training.resolve import describe, usual_preset, usual_size
-from cacr.views import PRESETS, Views, contact_sheet
+from cacr.training.announce import views_text
+from cacr.training.build import make_views_of
+from cacr.training.check import check_settings
+from cacr.training.data import prepare_data
+from cacr.training.first_batch import first_batch
+from cacr.training.launch import Where
+from cacr.training.recipes import with_recipe
+from cacr.training.resolve import resolve
+from cacr.views import contact_sheet
 
 MOST_PIXELS = 80_000_000
 """Of a contact sheet: what picture viewers still open, and memory always has room for."""
 
 
-def draw_sheet(
-    data: str,
-    out: Path,
-    *,
-    preset: str | None = None,
-    views: int = 5,
-    images: int = 8,
-    seed: int = 0,
-    options: Mapping[str, Any] | None = None,
-    data_root: Path = Path("data"),
-    download: bool = False,
-) -> None:
-    """Draw views of a few images of ``data`` into the picture ``out``, a row for each image.
+def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
+    """Draw what a run with these settings sees first into the picture ``out``: images and all their views.
+
+    Args:
+        values: settings of ``cacr pretrain`` by name; they are resolved as for a run.
+        out: the picture.
+        images: of the run's first batch, a row for each.
+
+    Returns:
+        What the views are, in words.
 
     Raises:
-        UserError: ``out`` exists, or cannot be written; or there is no such data, preset or option.
+        UserError: ``out`` exists, or cannot be written; or no run could start with these settings.
     """
     require_new_file(out, PICTURES)
-    source = prepare(open_source(data, root=Path(data_root), download=download)).source
-    size = usual_size(describe(source).side)
-    chosen = PRESETS[preset or usual_preset(data, size)]
-    if preset is None:
-        chosen = chosen.resized(size)
-    chosen = chosen.with_options(**(options or {}))
-    made = chosen.for_views(views)
-    side = max(96, *(view.size for view in made))
-    pixels = min(images, len(source)) * (views + 1) * side**2
+    asked = check_settings(with_recipe(values))
+    where = Where.of(asked)
+    data = prepare_data(asked)
+    settings = resolve(asked, data.described, world_size=where.processes, device=torch.device(where.kind))
+    views = make_views_of(settings)
+    side = max(96, *(view.size for view in views.augmentations))
+    pixels = min(images, settings.batch_size) * (settings.views + 1) * side**2
     if pixels > MOST_PIXELS:
         raise UserError(
             f"the picture would have {pixels / 1e6:,.0f} million pixels, and at most {MOST_PIXELS / 1e6:,.0f} million "
             "can be drawn: show fewer --images or --views, or smaller ones"
         )
-    rng = numpy_generator("sheet", seed)
-    numbers = rng.choice(len(source), size=min(images, len(source)), replace=False)
-    originals = [source.read(int(number)) for number in numbers]
-    sheet = contact_sheet(originals, Views(made, chosen.mean, chosen.std), seed=seed)
+    batch = first_batch(settings, data.training, images=images, world_size=where.processes)
+    sheet = contact_sheet(batch.images, batch.views, views.mean, views.std)
     try:
         with appearing(out) as temporary:
             sheet.save(temporary)
     except ValueError as error:  # such as more pixels than the format can hold
         raise UserError(f"cannot write the picture {out}: {error}") from None
+    return views_text(settings)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment
+from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment, read_settings_file
 from cacr.errors import SettingsError
 from cacr.reading.files import any_path
 
@@ -50,6 +50,14 @@ def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
     """The settings that were given, from flags and ``--set``."""
     values = {name: value for name, value in flags.items() if value is not None and value is not False}
     return values | dict(parse_assignment(text) for text in assignments or [])
+
+
+def settings_of_run(
+    context: typer.Context, assignments: list[str] | None, config: Path | None
+) -> dict[str, Any]:
+    """The settings of a run that were given: from a file, and from flags and ``--set``, which win over it."""
+    flags = {name: value for name, value in context.params.items() if name in PretrainSettings.model_fields}
+    return (read_settings_file(config) if config else {}) | given(assignments, **flags)
 
 
 def keywords(values: Mapping[str, Any], *taken: str) -> Mapping[str, Any]:

@@ -5,8 +5,16 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, given, path, pretrain_setting, show
-from cacr.config import MOST_SEED
+from cacr.commands.options import (
+    DataRoot,
+    Download,
+    SetOption,
+    given,
+    path,
+    pretrain_setting,
+    settings_of_run,
+    show,
+)
 from cacr.files import printable
 
 
@@ -98,30 +106,42 @@ def figures(
 
 
 def views(
-    data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
+    context: typer.Context,
     out: Annotated[
         Path, typer.Option(parser=path, help="Picture to write: .png, .jpg or .webp; it must not exist.")
     ],
-    preset: Annotated[str | None, pretrain_setting("preset")] = None,
-    count: Annotated[int, typer.Option("--views", min=1, max=64, help="Views of each image.")] = 5,
+    data: Annotated[
+        str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
+    ] = None,
     images: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="Of the choice of images and of the views.")
-    ] = 0,
+    recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
+    encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
+    preset: Annotated[str | None, pretrain_setting("preset")] = None,
+    views: Annotated[str | None, pretrain_setting("views")] = None,
+    batch_size: Annotated[str | None, pretrain_setting("batch_size")] = None,
+    seed: Annotated[str | None, pretrain_setting("seed")] = None,
+    imbalance: Annotated[str | None, pretrain_setting("imbalance")] = None,
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,
+    config: Annotated[
+        Path | None, typer.Option(parser=path, help="YAML file of settings, or the config.yaml of a run.")
+    ] = None,
 ) -> None:
-    """Draw what the encoder will see: a row for each image, a column for each view.
+    """Draw what a run with these settings sees first: a row for each image, a column for each view.
 
-    cacr views photos/ --preset moco-v2 --out views.png --set grey=0
+    Takes the settings of `cacr pretrain`, resolves them alike, and draws images of the first batch.
+
+    cacr views photos/ --out views.png
+
+    cacr views cells/ --out views.png --set upright=false --set image_size=64
+
+    cacr views --config runs/photos/config.yaml --out views.png
     """
     from cacr.commands.draw_views import draw_sheet
 
-    options = given(assignments)
-    source = given(None, data_root=data_root, download=download)
-    draw_sheet(data, out, preset=preset, views=count, images=images, seed=seed, options=options, **source)
-    show(f"views: {out}")
+    drawn = draw_sheet(settings_of_run(context, assignments, config), out, images=images)
+    show(f"views: {out} ({drawn})")
 
 
 def list_all() -> None:

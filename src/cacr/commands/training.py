@@ -7,8 +7,16 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, given, keywords, path, pretrain_setting, show
-from cacr.config import PretrainSettings, read_settings_file
+from cacr.commands.options import (
+    DataRoot,
+    Download,
+    SetOption,
+    keywords,
+    path,
+    pretrain_setting,
+    settings_of_run,
+    show,
+)
 from cacr.errors import UserError
 from cacr.shell import resume_command, shell_words
 
@@ -78,8 +86,7 @@ def pretrain(
 
     cacr pretrain --recipe imagenet-moco-v2-cacr-k4 --devices 8 --dry-run
     """
-    flags = {name: value for name, value in context.params.items() if name in PretrainSettings.model_fields}
-    values = (read_settings_file(config) if config else {}) | given(assignments, **flags)
+    values = settings_of_run(context, assignments, config)
     if dry_run:
         from cacr.training.dry_run import dry_run as describe_run
 

@@ -23,6 +23,7 @@ class EncoderInfo:
         mean: Of each channel in [0, 1], subtracted from the images it takes.
         std: Of each channel; images are divided by it.
         preset: The views it was trained with; None if it was not trained.
+        upright: Whether the images that it was trained on were taken to have an up.
         training: A summary of its training: counts of images, views and steps, objective, seed, ...
         format: Version of the file.
     """
@@ -35,6 +36,7 @@ class EncoderInfo:
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     preset: str | None = None
+    upright: bool = True
     training: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -155,9 +155,10 @@ def centre_view(info: EncoderInfo) -> Augmentation:
     return Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
 
 
-def usual_flip(info: EncoderInfo) -> float:
-    """Share of mirrored crops in training views of an encoder's classifier: as in its own training views."""
-    return PRESETS[info.preset].views[0].flip if info.preset is not None and info.preset in PRESETS else 0.5
+def as_trained(view: Augmentation, info: EncoderInfo) -> Augmentation:
+    """A training view of an encoder's classifier, mirrored and turned as the encoder's own training views are."""
+    preset = PRESETS.get(info.preset or "")
+    return replace(view, flip=0.5 if preset is None else preset.views[0].flip, upright=info.upright)
 
 
 def encode(

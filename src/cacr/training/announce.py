@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from rich.console import Console
 
+from cacr.config import ResolvedSettings
 from cacr.data import Source
 from cacr.reading.memory import gigabytes
 from cacr.training.cost import StepCost, measure_cost, rate_text
@@ -36,7 +37,7 @@ def announce(
     scaled = f", {settings.accumulate} batches a step" if settings.accumulate > 1 else ""
     lines = {
         "data": f"{source.name}: {about}",
-        "views": f"{settings.views} of each image, {settings.image_size} px, preset {settings.preset}",
+        "views": views_text(settings),
         "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M trained parameters with the head",
         "objective": f"{settings.objective}{options}",
         "framework": f"{settings.framework}{framework_options}",
@@ -55,6 +56,12 @@ def announce(
         console.print(f"note: {note}")
     if job.fabric.device.type == "cpu" and cost.seconds * steps > LONG_RUN:
         console.print(f"note: {_advice(job)}")
+
+
+def views_text(settings: ResolvedSettings) -> str:
+    """The views of a run in words."""
+    options = "".join(f" {name}={value}" for name, value in settings.view_options.items())
+    return f"{settings.views} of each image, {settings.image_size} px, preset {settings.preset}{options}"
 
 
 def _width(job: Training) -> str:

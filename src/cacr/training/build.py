@@ -56,16 +56,12 @@ def build_training(
         new: whether it begins here; the weights of another come from its checkpoint.
     """
     preset, views = preset_of(settings), make_views_of(settings, fabric.device)
-    loader = Loader(
+    loader = make_loader(
+        settings,
         source,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
+        views,
         rank=fabric.global_rank,
         world_size=fabric.world_size,
-        workers=settings.workers,
-        crop=views.crop,
-        at_least=views.at_least,
-        max_unreadable=settings.max_unreadable,
         pin_memory=fabric.device.type == "cuda",
     )
     # Weights from elsewhere and images are for the start only: they need not exist any more when a run is resumed.
@@ -78,6 +74,7 @@ def build_training(
         mean=preset.mean,
         std=preset.std,
         preset=preset.name,
+        upright=preset.upright,
     )
     if settings.sync_batch_norm:
         share_statistics(method)
@@ -117,6 +114,30 @@ def make_views_of(settings: ResolvedSettings, device: torch.device | None = None
     """What makes the views of a run."""
     preset = preset_of(settings)
     return Views(preset.for_views(settings.views), preset.mean, preset.std, device=device)
+
+
+def make_loader(
+    settings: ResolvedSettings,
+    source: Source,
+    views: Views,
+    *,
+    rank: int = 0,
+    world_size: int = 1,
+    pin_memory: bool = False,
+) -> Loader:
+    """The batches of a run, as one of its processes gets them."""
+    return Loader(
+        source,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        rank=rank,
+        world_size=world_size,
+        workers=settings.workers,
+        crop=views.crop,
+        at_least=views.at_least,
+        max_unreadable=settings.max_unreadable,
+        pin_memory=pin_memory,
+    )
 
 
 class Built(NamedTuple):

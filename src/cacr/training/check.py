@@ -1,7 +1,7 @@
 """From what a user typed to settings: every wrong name and value is found, and reported at once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, get_type_hints
@@ -15,10 +15,10 @@ from cacr.errors import MissingExtraError, SettingsError, UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.registry import nearest
-from cacr.views import PRESETS, Augmentation
+from cacr.views import PRESETS
+from cacr.views.presets import option_names
 
-_VIEWS = [item.name for item in fields(Augmentation)]
-VIEW_OPTIONS = frozenset([*_VIEWS, *(f"local_{name}" for name in _VIEWS), "mean", "std"]) - {"size"}
+VIEW_OPTIONS = option_names(local=True) - {"size"}
 """Settings of the views; their size is ``image_size``, which the encoder must know too."""
 
 

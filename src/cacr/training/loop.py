@@ -27,6 +27,7 @@ from cacr.training.memory import kept_memory
 from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
+from cacr.views import Views
 
 AUTO_CHECKPOINT_SECONDS = 20.0
 """With ``checkpoint_every_steps: auto`` the end of an epoch writes one, but not more often than this."""
@@ -117,7 +118,8 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: Mete
     # Dropout and the like draw from torch's own generator: seeded by the step, they need no stored state.
     torch.manual_seed(mixed_seed("model", settings.seed, position.step, fabric.global_rank))
     for number, batch in enumerate(group):
-        views = make_views(job, batch, position.epoch, position.batch + number)
+        place = settings.seed, position.epoch, position.batch + number, fabric.global_rank
+        views = make_views(job.views, batch, *place)
         last = number == len(group) - 1
         with fabric.no_backward_sync(job.model, enabled=not last):
             try:
@@ -134,10 +136,9 @@ def _step(job: Training, position: Position, group: Sequence[Batch], meter: Mete
     return lr
 
 
-def make_views(job: Training, batch: Batch, epoch: int, number: int) -> list[Tensor]:
-    """The views of batch ``number`` of an epoch."""
-    draw = generator("views", job.settings.seed, epoch, number, job.fabric.global_rank)
-    return job.views(batch.images, draw)
+def make_views(views: Views, batch: Batch, seed: int, epoch: int, number: int, rank: int) -> list[Tensor]:
+    """The views of batch ``number`` of an epoch, in the process ``rank``."""
+    return views(batch.images, generator("views", seed, epoch, number, rank))
 
 
 def _save(job: Training, position: Position, measured: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import Source
+from cacr.data.grey import is_grey
 from cacr.data.order import count_batches
 from cacr.data.workers import usual_workers
 from cacr.encoders import has_weights_rule, is_transformer, patch_problem
@@ -27,8 +28,11 @@ SMALL_IMAGE = 64
 
 USUAL_SIZES = (32, 64, 128, 224)
 
-SIZE_SAMPLE = 32
-"""Images that are opened to learn how large they are."""
+SAMPLE = 32
+"""Images that are looked at to learn how large they are, and whether they have colours."""
+
+COLOUR_STEPS = ("hue", "saturation", "grey")
+"""Settings of the views that change nothing in a grey image, and invent colours where a file is lossy."""
 
 SHORT_RUN = 4_000_000
 """Views in a whole run below which CACR wants a larger t- and a larger learning rate than in the paper."""
@@ -58,6 +62,7 @@ class Described(NamedTuple):
         in_memory: whether they are arrays, and need no decoding.
         held_out: images that were taken from the data and are not trained on.
         measured: images that the diagnostics look at.
+        grey: whether none of those that were looked at has colours.
     """
 
     name: str
@@ -66,19 +71,20 @@ class Described(NamedTuple):
     in_memory: bool
     held_out: int = 0
     measured: int = 0
+    grey: bool = False
 
 
 def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Described:
-    """Look at images to train on; of image files a few are opened."""
-    if source.image_size is not None:
-        return Described(source.name, len(source), min(source.image_size), True, held_out, measured)
-    sample = np.unique(np.linspace(0, len(source) - 1, SIZE_SAMPLE).astype(int))
-    sides = []
-    for index in sample:
+    """Look at a few of the images to train on."""
+    sides, grey = [], True
+    for index in np.unique(np.linspace(0, len(source) - 1, min(SAMPLE, len(source))).astype(int)):
         with suppress(UnreadableImageError):  # how many of them there are is found out when data is prepared
-            sides.append(min(source.read(int(index)).size))
+            image = source.read(int(index))
+            sides.append(min(image.size))
+            grey = grey and is_grey(image)  # looks no further once there is a colour
     side = int(np.median(sides or [USUAL_SIZES[0]]))
-    return Described(source.name, len(source), side, False, held_out, measured)
+    in_memory = source.image_size is not None
+    return Described(source.name, len(source), side, in_memory, held_out, measured, grey and bool(sides))
 
 
 def resolve(
@@ -110,6 +116,7 @@ def resolve(
 
     size = choose("image_size", usual_size(data.side))
     preset = PRESETS[choose("preset", usual_preset(settings.data, size))]
+    known["view_options"] = _view_options(settings, data, preset)
     views = choose("views", 5 if preset.local is None else preset.default_views)
     batch = choose("batch_size", _batch_size(data.images, views))
     epochs = choose("epochs", 8 if digits else 200)
@@ -159,6 +166,7 @@ def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
     for own, given in (
         (settings.framework_options, asked.framework_options),
         (settings.objective_options, asked.objective_options),
+        (settings.view_options, asked.view_options),
     ):
         chosen |= {name: value for name, value in own.items() if name not in given}
     return (
@@ -237,6 +245,17 @@ def usual_size(side: int) -> int:
 def usual_preset(data: str, size: int) -> str:
     """The preset made for a data set, or for ordinary photos of this size."""
     return _PRESET_OF.get(data, preset_for(size))
+
+
+def _view_options(settings: PretrainSettings, data: Described, preset: Preset) -> dict[str, Any]:
+    """Without steps that do nothing to grey images, where the preset is ours to choose.
+
+    A preset that is named stays as it is: that of a user, of a recipe, of a run that is resumed.
+    """
+    if settings.preset != "auto" or not data.grey:
+        return settings.view_options
+    idle = {name: 0.0 for name in COLOUR_STEPS if any(getattr(view, name) for view in preset.views)}
+    return idle | settings.view_options
 
 
 def _batch_size(images: int, views: int) -> int:

@@ -13,9 +13,9 @@ LARGEST = 4096
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One view: crop and resize, flip, colour jitter, greyscale, blur, solarise, in this order.
+    """One view: crop and resize, flip or orientation, colour jitter, greyscale, blur, solarise, in this order.
 
-    Every part means what the torchvision transform of that name means.
+    Every part means what the torchvision transform of that name means; ``upright`` is our own.
 
     Attributes:
         size: Side of the square output, in pixels.
@@ -24,7 +24,9 @@ class Augmentation:
         ratio: Smallest and largest width / height of a random crop.
         resize: Shorter side before the centre crop; unused with random crops.
         interpolation: Filter of the antialiased resize.
-        flip: Probability of a left-right flip.
+        flip: Probability of a left-right flip, of images that are upright.
+        upright: Whether the images have an up. Without one (cells, aerial photos) a view has any of the eight
+            orientations of a square, flipped or not and turned by 0 to 3 quarters, all equally likely.
         jitter: Probability of colour jitter, whose four parts come in random order.
         brightness: A factor from [max(0, 1 - brightness), 1 + brightness]; likewise contrast and saturation.
         contrast: See brightness.
@@ -44,6 +46,7 @@ class Augmentation:
     resize: int | None = None
     interpolation: Interpolation = "bilinear"
     flip: float = 0.5
+    upright: bool = True
     jitter: float = 0.0
     brightness: float = 0.0
     contrast: float = 0.0

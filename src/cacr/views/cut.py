@@ -14,7 +14,7 @@ from cacr.views.draws import draw_crops
 
 
 def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Generator) -> Tensor:
-    """Views of one image, cropped, resized and flipped.
+    """Views of one image, cropped, resized, flipped and turned.
 
     Args:
         image: RGB, of any size.
@@ -30,7 +30,8 @@ def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Ge
     scale = crops.extent / size
     resized = ((crops.high - crops.low) / scale).round().int().tolist()
     offset = ((crops.start - crops.low) / scale).round().int().tolist()
-    low, high, flip = crops.low.int().tolist(), crops.high.int().tolist(), crops.flip.tolist()
+    low, high = crops.low.int().tolist(), crops.high.int().tolist()
+    flip, turn = crops.flip.tolist(), crops.turn.tolist()
     made = torch.empty(len(run), 3, size, size, dtype=torch.uint8)
     for i in range(len(run)):
         region = pixels[:, :, low[i][0] : high[i][0], low[i][1] : high[i][1]]
@@ -41,6 +42,8 @@ def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Ge
         made[i] = whole[0, :, top : top + size, left : left + size]
         if flip[i]:
             made[i] = made[i].flip(2)
+        if turn[i]:
+            made[i] = made[i].rot90(turn[i], (1, 2))
     return made
 
 

@@ -45,6 +45,7 @@ class Crops(Rows):
             that is resized afterwards, 0 for a resized image that is cropped afterwards.
         high: (items, 2) one past the last row and column it may read.
         flip: (items,) bool, left and right exchanged.
+        turn: (items,) quarter turns after that, counter-clockwise as those of ``numpy.rot90``: 0 to 3.
     """
 
     start: Tensor
@@ -52,6 +53,7 @@ class Crops(Rows):
     low: Tensor
     high: Tensor
     flip: Tensor
+    turn: Tensor
 
 
 @dataclass(frozen=True)
@@ -108,13 +110,23 @@ def _draw_crops(view: Augmentation, items: int, height: int, width: int, generat
     else:
         start, extent = _random_windows(view, drawn, height, width)
         low, high = start, start + extent
+    flip, turn = _orientations(view, drawn[:, -1])
     return Crops(
         start=torch.from_numpy(start),
         extent=torch.from_numpy(extent),
         low=torch.from_numpy(low),
         high=torch.from_numpy(high),
-        flip=torch.from_numpy(drawn[:, -1] < view.flip),
+        flip=torch.from_numpy(flip),
+        turn=torch.from_numpy(turn),
     )
+
+
+def _orientations(view: Augmentation, drawn: Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Flips and quarter turns, (items,), from one draw in [0, 1) each; all eight alike where nothing is upright."""
+    if view.upright:
+        return drawn < view.flip, np.zeros(len(drawn), dtype=np.int64)
+    eighth = (8 * drawn).astype(np.int64)
+    return eighth < 4, eighth % 4
 
 
 def _random_windows(view: Augmentation, drawn: Array, height: int, width: int) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ _PAIRS = {"scale", "ratio", "blur_sigma"}
 _TRIPLES = {"mean", "std"}
 _WHOLE = {"size", "resize", "blur_kernel"}
 _NAMES = {"interpolation"}
+_FLAGS = {"upright"}
 
 
 def _numbers(value: Any, count: int) -> tuple[float, ...]:
@@ -21,6 +22,14 @@ def _numbers(value: Any, count: int) -> tuple[float, ...]:
         shown = repr(value)[:80]
         raise ValueError(f"{shown} is not {count} numbers; write them as {','.join(['0.5'] * count)}")
     return numbers
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    raise ValueError(f"{repr(value)[:80]} is neither true nor false")
 
 
 def parse(name: str, value: Any) -> Any:
@@ -37,6 +46,8 @@ def parse(name: str, value: Any) -> Any:
         return _numbers(value, 3)
     if name in _NAMES:
         return str(value)
+    if name in _FLAGS:
+        return _flag(value)
     number = _numbers((value,), 1)[0]
     if name in _WHOLE:
         if number != int(number):

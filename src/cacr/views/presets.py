@@ -51,6 +51,11 @@ class Preset:
         """Side of the (global) views, in pixels."""
         return self.views[0].size
 
+    @property
+    def upright(self) -> bool:
+        """Whether the images are taken to have an up."""
+        return self.views[0].upright
+
     def for_views(self, count: int) -> tuple[Augmentation, ...]:
         """The augmentation of each of ``count`` views."""
         if self.local is None:
@@ -66,14 +71,13 @@ class Preset:
     def with_options(self, **options: Any) -> Self:
         """The preset with some settings replaced, given as values or as text from the command line.
 
-        Names are those of `Augmentation` (for all views, ``local_`` before the name for the local views of a
-        multi-crop preset) and ``mean`` and ``std``.
+        Names are those of `Augmentation` (``local_`` before the name for the local views of a multi-crop preset)
+        and those that are told of the images and hold for all views: ``upright``, ``mean`` and ``std``.
 
         Raises:
             SettingsError: Unknown names or unusable values, all of them at once.
         """
-        own = {field.name for field in fields(Augmentation)}
-        known = own | {"mean", "std"} | ({f"local_{name}" for name in own} if self.local else set())
+        known = option_names(local=self.local is not None)
         problems, values = [], {}
         for name, value in options.items():
             if name not in known:
@@ -83,10 +87,17 @@ class Preset:
                 values[name] = parse(name.removeprefix("local_"), value)
             except ValueError as error:
                 problems.append(f"{name}: {error}")
+        turned = not values.get("upright", self.upright)
+        problems += [
+            f"{name} means nothing with upright=false, where all orientations are alike: leave it out"
+            for name in ("flip", "local_flip")
+            if turned and name in values
+        ]
         if problems:
             raise SettingsError(problems)
-        for_views = {name: value for name, value in values.items() if name in own}
+        for_views = {name: value for name, value in values.items() if name in _OF_A_VIEW}
         for_local = {n.removeprefix("local_"): v for n, v in values.items() if n.startswith("local_")}
+        for_local |= {name: value for name, value in values.items() if name in _OF_THE_IMAGES & _OF_A_VIEW}
         return replace(
             self,
             views=tuple(replace(view, **for_views) for view in self.views),
@@ -94,6 +105,16 @@ class Preset:
             mean=values.get("mean", self.mean),
             std=values.get("std", self.std),
         )
+
+
+_OF_A_VIEW = frozenset(field.name for field in fields(Augmentation))
+_OF_THE_IMAGES = frozenset({"upright", "mean", "std"})
+
+
+def option_names(*, local: bool) -> frozenset[str]:
+    """Names that `Preset.with_options` takes; with ``local``, those of a multi-crop preset."""
+    of_local = {f"local_{name}" for name in _OF_A_VIEW - _OF_THE_IMAGES} if local else set()
+    return _OF_A_VIEW | _OF_THE_IMAGES | of_local
 
 
 def _resized(view: Augmentation, size: int) -> Augmentation:
@@ -111,10 +132,10 @@ def shorter_side(size: int) -> int:
     return round(size * (70 / 64 if size <= 64 else 256 / 224))
 
 
-def probe_train(size: int, mean: Statistics, std: Statistics, *, flip: float = 0.5) -> Preset:
+def probe_train(size: int, mean: Statistics, std: Statistics) -> Preset:
     """Views for training a classifier on frozen features: crop and flip, no change of colours."""
     scale = (0.2, 1.0) if size <= 32 else (0.08, 1.0)
-    view = Augmentation(size, scale=scale, flip=flip)
+    view = Augmentation(size, scale=scale)
     summary = "training a probe: random resized crop and flip, colours untouched"
     return Preset("probe-train", summary, (view,), mean, std, default_views=1)
 

@@ -1,4 +1,4 @@
-"""Crop, antialiased resize and flip of a batch as two small matrix products per image."""
+"""Crop, antialiased resize, flip and quarter turns of a batch: two small matrix products per image."""
 
 import math
 
@@ -15,7 +15,10 @@ class Resampler:
 
     Along one axis, output pixel i of ``size`` looks at c_i = start + (i + 1/2) extent / size and weighs input
     pixel j by f((j + 1/2 - c_i) / max(extent / size, 1)), normalised to one over the pixels that may be read;
-    f is the triangle or the cubic (a = -1/2) kernel.
+    f is the triangle or the cubic (a = -1/2) kernel. Flips are the same filter with its rows in reverse order. A
+    view M that is flipped and turned by k quarters is a flip of its rows, one of its columns, and for odd k a
+    transpose, all of which permute pixels: rot90(M, 1) = fliplr(M)^T, rot90(M, 2) = flipud(fliplr(M)),
+    rot90(M, 3) = flipud(M)^T.
 
     Args:
         crops: The windows of all items, on the CPU.
@@ -38,12 +41,14 @@ class Resampler:
         self.size, self.interpolation = size, interpolation
         scale = (crops.extent / size).T.unsqueeze(2)  # (2, items, 1)
         step = torch.arange(size) + 0.5
-        flipped = torch.where(crops.flip[:, None], size - step, step)
-        steps = torch.stack([step.expand_as(flipped), flipped])
+        reversed_rows = crops.turn >= 2
+        reversed_columns = crops.flip ^ ((crops.turn == 1) | (crops.turn == 2))
+        steps = torch.where(torch.stack([reversed_rows, reversed_columns])[:, :, None], size - step, step)
         centre = (crops.start.T.unsqueeze(2) + steps * scale - 0.5).float()
         reach = scale.clamp_min(1).float()
         self._centre = centre.to(device, non_blocking=True).unsqueeze(3)  # (2, items, size, 1)
         self._reach = reach.to(device, non_blocking=True).unsqueeze(3)  # (2, items, 1, 1)
+        self._transposed = crops.turn % 2 == 1
         self._position = []  # of input pixels, infinitely far away where they may not be read
         for axis, length in enumerate((height, width)):
             pixel = torch.arange(length)
@@ -52,7 +57,7 @@ class Resampler:
             self._position.append(position.to(device, non_blocking=True).unsqueeze(1))  # (items, 1, length)
 
     def __call__(self, images: Tensor, first: int, workspace: Workspace) -> Tensor:
-        """Crop, resize and flip.
+        """Crop, resize, flip and turn.
 
         Args:
             images: uint8 (items, 3, height, width).
@@ -76,6 +81,9 @@ class Resampler:
             planes, wide.view(items, channels, height, self.size).unbind(1), strict=True
         ):
             torch.bmm(rows, channel, out=plane)
+        transposed = self._transposed[part].nonzero().flatten().to(images.device, non_blocking=True)
+        if len(transposed):
+            planes.index_copy_(1, transposed, planes.index_select(1, transposed).mT)
         return planes.clamp_(0, 1) if self.interpolation == "bicubic" else planes
 
     def _weights(self, axis: int, part: slice, divisor: float, workspace: Workspace) -> Tensor:

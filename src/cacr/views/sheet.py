@@ -2,21 +2,20 @@
 
 from collections.abc import Sequence
 
-import torch
 from PIL import Image
 from torch import Tensor
 
 from cacr.views.pixels import as_bytes, unnormalised
-from cacr.views.views import Views
 
 _BACKGROUND = (255, 255, 255)
 
 
 def contact_sheet(
     images: Sequence[Image.Image],
-    views: Views,
+    made: Sequence[Tensor],
+    mean: Sequence[float],
+    std: Sequence[float],
     *,
-    seed: int = 0,
     cell: int | None = None,
     gap: int = 4,
 ) -> Image.Image:
@@ -24,16 +23,14 @@ def contact_sheet(
 
     Args:
         images: RGB, of any size.
-        views: Makes the columns.
-        seed: Of the views.
+        made: Their views as `Views` gives them: for each run of views of equal size, (views, images, 3, size, size).
+        mean: Of each channel, that was subtracted.
+        std: Of each channel, that was divided by.
         cell: Side of the largest view on the page, in pixels; views of other sizes in proportion. By default
             views keep their size, and small ones are enlarged to 96 pixels.
         gap: White space between cells, in pixels.
     """
-    generator = torch.Generator().manual_seed(seed)
-    cut = [views.crop(image, generator) for image in images]
-    made = views([torch.stack(run, dim=1) for run in zip(*cut, strict=True)], generator)
-    columns = [view for run in made for view in _to_pixels(run, views)]
+    columns = [view for run in made for view in as_bytes(unnormalised(run, mean, std)).permute(0, 1, 3, 4, 2)]
     largest = max(column.shape[1] for column in columns)
     scale = (cell or max(96, largest)) / largest
     side = round(largest * scale)
@@ -46,11 +43,6 @@ def contact_sheet(
         for column, width, left in zip(columns, widths[1:], lefts[1:], strict=True):
             page.paste(fitted(Image.fromarray(column[row].numpy()), width), (left, top))
     return page
-
-
-def _to_pixels(run: Tensor, views: Views) -> Tensor:
-    """uint8 (views, images, size, size, 3) of normalised (views, images, 3, size, size)."""
-    return as_bytes(unnormalised(run, views.mean, views.std)).permute(0, 1, 3, 4, 2)
 
 
 def fitted(image: Image.Image, side: int) -> Image.Image:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cacr.data import ArraySource
-from cacr.encoders import load_encoder
+from cacr.encoders import Encoder, load_encoder
 from cacr.errors import UserError
 from cacr.evaluation import evaluate_run
 from cacr.evaluation.data.labelled import LabelledData
@@ -109,6 +109,28 @@ def _sgd(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
 CROP = Augmentation(16, scale=(0.08, 1.0), flip=PRESETS["digits"].views[0].flip)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "settings"),
+    [
+        (linear_moco, MocoLinearSettings()),
+        (linear_mocov3, MocoV3LinearSettings()),
+        (linear_paper, PaperLinearSettings()),
+        (linear_hcl, HclLinearSettings()),
+    ],
+)
+@pytest.mark.parametrize("upright", [True, False])
+def test_crops_are_turned_where_those_of_pretraining_were(
+    task: Task, monkeypatch: pytest.MonkeyPatch, protocol: Any, settings: Any, upright: bool
+) -> None:
+    seen: list[Augmentation] = []
+    monkeypatch.setattr(
+        import_module(protocol.__module__), "streamed_probe", lambda _, view, **__: seen.append(view)
+    )
+    encoder = Encoder(task.encoder.backbone, replace(task.encoder.info, upright=upright))
+    protocol(replace(task, encoder=encoder), settings)
+    assert [(view.upright, view.flip) for view in seen] == [(upright, PRESETS["digits"].views[0].flip)]
+
+
 def test_moco_drops_its_rate_twice(task: Task, trained: Trained) -> None:
     score = linear_moco(task, MocoLinearSettings(lr=50.0, epochs=5, batch_size=16))
     expected = _literal(task, CROP, 16, [50.0, 50.0, 50.0, 5.0, 0.5], _sgd, small=True)
@@ -119,7 +141,7 @@ def test_the_paper_drops_its_rate_twice_and_takes_adam(task: Task, trained: Trai
     """Adam with betas 0.5 and 0.999; the rate falls to a fifth after 60 and 80 of 100 epochs."""
     score = linear_paper(task, PaperLinearSettings(lr=0.05, epochs=5, batch_size=16))
     info = task.encoder.info
-    (view,) = probe_train(16, info.mean, info.std, flip=PRESETS["digits"].views[0].flip).views
+    view = replace(probe_train(16, info.mean, info.std).views[0], flip=PRESETS["digits"].views[0].flip)
 
     def adam(layer: nn.Module, lr: float) -> torch.optim.Optimizer:
         return torch.optim.Adam(layer.parameters(), lr=lr, betas=(0.5, 0.999))

@@ -11,7 +11,7 @@ from cacr.encoders import Encoder
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import Score
 from cacr.evaluation.results.metrics import METRICS, Metric
-from cacr.features.encode import FeatureLoader, usual_flip
+from cacr.features.encode import FeatureLoader, as_trained
 from cacr.features.machine import Machine
 from cacr.training.schedules import Schedule
 from cacr.views import Augmentation
@@ -104,9 +104,9 @@ def _drifting(encoder: Encoder) -> Encoder:
 
 
 def plain_crop(task: Task) -> Augmentation:
-    """Random resized crop of 8 to 100 % of the area, and flip; colours untouched."""
+    """Random resized crop of 8 to 100 % of the area, mirrored and turned as in pretraining; colours untouched."""
     info = task.encoder.info
-    return Augmentation(info.image_size, scale=(0.08, 1.0), flip=usual_flip(info))
+    return as_trained(Augmentation(info.image_size, scale=(0.08, 1.0)), info)
 
 
 def small_weights(layer: nn.Linear) -> None:

@@ -20,7 +20,7 @@ from cacr.evaluation.engine.network import Network, first_images, scores_of, tra
 from cacr.evaluation.engine.tuning import Choice, Setting, best_of, choose_by_optuna
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.evaluation.results.metrics import METRICS
-from cacr.features.encode import ImageLoader, centre_view, usual_flip
+from cacr.features.encode import ImageLoader, as_trained, centre_view
 from cacr.features.machine import Machine
 from cacr.training.schedules import warm_cosine
 from cacr.views import probe_train
@@ -150,7 +150,7 @@ def _train(
 ) -> Network:
     info, device = task.encoder.info, task.machine.device
     batch = min(settings.batch_size, len(rows))
-    view = probe_train(info.image_size, info.mean, info.std, flip=usual_flip(info)).views[0]
+    view = as_trained(probe_train(info.image_size, info.mean, info.std).views[0], info)
     machine = Machine(batch, task.machine.workers, device)
     source, labels = task.data.train.subset(rows), torch.from_numpy(task.data.train_labels[rows])
     loader = ImageLoader(

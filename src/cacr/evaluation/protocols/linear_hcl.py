@@ -1,5 +1,7 @@
 """HCL's linear probe."""
 
+from dataclasses import replace
+
 import torch
 from pydantic import Field
 
@@ -26,14 +28,15 @@ class HclLinearSettings(ProtocolSettings):
 @PROTOCOLS.register("linear-hcl")
 def linear_hcl(task: Task, settings: HclLinearSettings) -> Score:
     """HCL's probe: Adam, weight decay 1e-6, on the views that the encoder was trained with, 100 epochs."""
-    name = settings.preset or task.encoder.info.preset
+    info = task.encoder.info
+    name = settings.preset or info.preset
     if name is None:
         raise UserError(
             "linear-hcl needs the views of pretraining, which this encoder does not name: set preset"
         )
     return streamed_probe(
         task,
-        PRESETS[name].resized(task.encoder.info.image_size).views[0],
+        replace(PRESETS[name].resized(info.image_size).views[0], upright=info.upright),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         optimizer=lambda layer: torch.optim.Adam(layer.parameters(), lr=settings.lr, weight_decay=1e-6),

@@ -1,5 +1,6 @@
 """The linear probe of the paper's small-scale experiments."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import torch
@@ -9,7 +10,7 @@ from cacr.config import Auto
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.streamed import streamed_probe
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.features.encode import usual_flip
+from cacr.features.encode import as_trained
 from cacr.training.schedules import multistep
 from cacr.views import probe_train
 
@@ -24,7 +25,8 @@ class PaperLinearSettings(ProtocolSettings):
     epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
     batch_size: int = Field(128, ge=2, le=1_000_000, description="images in a step")
     flip: Annotated[float, Field(ge=0, le=1)] | Auto = Field(
-        "auto", description="share of mirrored crops; auto: as in the encoder's training views"
+        "auto",
+        description="share of mirrored crops; auto: mirrored and turned as the encoder's training views are",
     )
 
 
@@ -35,10 +37,11 @@ def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
     Adam with betas 0.5 and 0.999.
     """
     info = task.encoder.info
-    flip = usual_flip(info) if settings.flip == "auto" else settings.flip
+    (view,) = probe_train(info.image_size, info.mean, info.std).views
+    view = as_trained(view, info) if settings.flip == "auto" else replace(view, flip=settings.flip)
     return streamed_probe(
         task,
-        probe_train(info.image_size, info.mean, info.std, flip=flip).views[0],
+        view,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         optimizer=lambda layer: torch.optim.Adam(

@@ -1,0 +1,58 @@
+"""The first batch of a run without the run: what the encoder will see."""
+
+from typing import NamedTuple
+
+from PIL import Image
+from torch import Tensor
+
+from cacr.config import ResolvedSettings
+from cacr.data import Source
+from cacr.reading.memory import require_memory
+from cacr.training.build import make_loader, make_views_of
+from cacr.training.loop import make_views
+
+
+class FirstBatch(NamedTuple):
+    """Some images of a batch, and their views.
+
+    Attributes:
+        images: as they are, n of them.
+        views: for each run of views of equal size, (views, n, 3, size, size), normalised.
+    """
+
+    images: list[Image.Image]
+    views: list[Tensor]
+
+
+def first_batch(settings: ResolvedSettings, source: Source, *, images: int, world_size: int) -> FirstBatch:
+    """The first images of the first batch of the first epoch, as the first process of a run sees them.
+
+    The whole batch is made, because its images share the draws of their colours.
+
+    Args:
+        settings: of the run.
+        source: the images that it would train on.
+        images: how many of the batch are wanted; fewer where the process has no more.
+        world_size: processes of the run.
+
+    Raises:
+        UserError: the batch does not fit into memory.
+    """
+    views = make_views_of(settings)
+    share = -(-settings.batch_size // world_size)
+    require_memory(
+        4 * share * sum(3 * view.size**2 for view in views.augmentations),
+        f"a batch of {share:,} images in {settings.views} views",
+        "give the --set devices=... of the run, or a smaller batch_size",
+    )
+    # Decoded here: other processes would start on the batches after it, and change nothing in this one.
+    alone = settings.model_copy(update={"workers": 0})
+    loader = make_loader(alone, source, views, world_size=world_size)
+    try:
+        batch = next(loader.epoch(0))
+    finally:
+        loader.close()
+    made = make_views(views, batch, settings.seed, 0, 0, 0)
+    return FirstBatch(
+        [source.read(int(number)) for number in batch.index[:images]], [run[:, :images] for run in made]
+    )
