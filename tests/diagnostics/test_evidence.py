@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cacr.diagnostics import evidence
 from cacr.diagnostics.evidence import (
     HALVINGS,
     feature_rank,
@@ -166,6 +167,13 @@ def test_few_images_have_rank_and_spread_alone(images: int) -> None:
 def test_the_fewest_images_have_all_figures() -> None:
     found = measure_features(*_tensors(*_views(images=16)))
     assert found.keys() == OF_ALL | OF_READ and all(np.isfinite(value) for value in found.values())
+
+
+def test_of_many_images_some_are_looked_at_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images lie in the order of their classes: the first ones would be of a few classes."""
+    seen = _tensors(*_views(images=61))
+    monkeypatch.setattr(evidence, "MOST", 31)
+    assert measure_features(*seen) == measure_features(*(x[..., ::2, :] for x in seen))
 
 
 def test_features_that_are_not_finite_have_no_figures() -> None:

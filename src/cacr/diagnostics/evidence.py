@@ -26,13 +26,16 @@ CLUSTERS, HALVINGS, ROUNDS = 10, 8, 20
 FEWEST = 16
 """Images below which only rank and spread are measured: three components and ten neighbours of so few say nothing."""
 
+MOST = 1024
+"""Images, at most, that are looked at, evenly over all of them: matrices of more would cost more than their views."""
+
 _TIE = 1e-9
 """Cosines, in float64, that are nearer than this are equal."""
 
 
 @torch.no_grad()
 def measure_features(centre: Tensor, random: Tensor, strong: Tensor) -> dict[str, float]:
-    """All figures of the features of some images; of fewer than :data:`FEWEST` images rank and spread alone.
+    """All figures of the features of at most :data:`MOST` images; of fewer than :data:`FEWEST` rank and spread alone.
 
     ``view_retrieval`` and ``view_rank``: a random view finds the other one of its image among those of all images, both
     ways. ``strong_retrieval`` and ``strong_rank``: a stronger view finds the centre view of its image.
@@ -48,7 +51,8 @@ def measure_features(centre: Tensor, random: Tensor, strong: Tensor) -> dict[str
     """
     if not all(bool(torch.isfinite(x).all()) for x in (centre, random, strong)):
         return {}
-    centre, random, strong = centre.double(), random.double(), strong.double()
+    chosen = torch.linspace(0, len(centre) - 1, min(MOST, len(centre)), dtype=torch.float64).round().long()
+    centre, random, strong = (x[..., chosen.to(x.device), :].double() for x in (centre, random, strong))
     rank = feature_rank(centre)
     figures = {
         "feature_rank": rank,

@@ -42,6 +42,7 @@ def how_measured(*, t_pos: float, t_neg: float) -> dict[str, Any]:
             "neighbours": "the other measured images",
         },
         "features": {
+            "images": f"at most {evidence.MOST}",
             "reader": f"whitened, at most {evidence.COMPONENTS} components and a quarter of the images",
             "neighbours": evidence.NEIGHBOURS,
             "clusters": evidence.CLUSTERS,
