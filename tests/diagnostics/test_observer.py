@@ -30,7 +30,20 @@ FIGURES = {
     "negative_distance_std",
     "positive_entropy",
     "reversed_forces",
+    "feature_rank",
+    "feature_rank_share",
+    "feature_spread",
 }
+OF_ENOUGH_IMAGES = {
+    "view_retrieval",
+    "view_rank",
+    "strong_retrieval",
+    "strong_rank",
+    "neighbour_agreement",
+    "strong_agreement",
+    "half_agreement",
+}
+OF_FEATURES = {name for name in FIGURES if name.startswith("feature_")} | OF_ENOUGH_IMAGES | {"knn"}
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +61,16 @@ def test_measures_are_logged_with_the_training(observed: Path) -> None:
     assert [row["step"] for row in measured] == [0, 15, 30, 45]
     assert [row["epoch"] for row in measured] == [0, 3, 6, 9]
     for row in measured:
-        assert row.keys() >= FIGURES | {"knn"}
+        assert row.keys() >= FIGURES | OF_FEATURES
     assert all("loss" in row for row in measured[1:])
     assert not any("knn" in row for row in rows if row not in measured)
+
+
+def test_pixels_are_measured_once_before_the_first_step(observed: Path) -> None:
+    first, *later = Run.open(observed).rows
+    of_pixels = {name for name in first if name.startswith("pixels_")}
+    assert of_pixels == {f"pixels_{name}" for name in OF_FEATURES}
+    assert not any(name.startswith("pixels_") for row in later for name in row)
 
 
 def test_a_verdict_is_stored_with_its_history(observed: Path) -> None:

@@ -35,6 +35,13 @@ def test_known_figures_have_their_chart_and_others_one_of_their_own() -> None:
     assert charts[1]["bound"] == "max_entropy"
 
 
+def test_what_is_measured_once_or_said_by_another_curve_has_no_chart() -> None:
+    charts = charts_for(
+        [{"strong_rank": {}, "strong_retrieval": {}, "pixels_strong_rank": {}, "pixels_knn": {}}]
+    )
+    assert [chart["figure"] for chart in charts] == ["strong_rank"]
+
+
 def _young(path: Path, recipe: str | None = None) -> Run:
     """A run that has only its settings."""
     folder = RunFolder(path)

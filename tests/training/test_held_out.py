@@ -116,7 +116,7 @@ def test_a_run_repeated_from_its_resolved_settings_holds_out_the_same() -> None:
     assert again.taken == first.taken and again.indices == first.indices
 
 
-@pytest.mark.parametrize(("trained", "measured", "views", "every"), [(50_000, 1562, 5, 1), (2200, 256, 5, 3)])
+@pytest.mark.parametrize(("trained", "measured", "views", "every"), [(50_000, 1562, 5, 1), (2200, 256, 5, 4)])
 def test_diagnostics_are_as_rare_as_they_are_costly(
     trained: int, measured: int, views: int, every: int
 ) -> None:
@@ -127,6 +127,7 @@ def test_diagnostics_are_as_rare_as_they_are_costly(
         device=torch.device("cpu"),
     )
     assert settings.measure_every_epochs == every
-    share = 0.5 * measured * (views + 1) / (trained * views)  # a measured view costs half of a trained one
+    looks = views + 1 + 2  # one as in evaluation, two stronger ones
+    share = 0.5 * measured * looks / (trained * views)  # a measured view costs half of a trained one
     assert share / every <= 0.03
     assert every == 1 or share / (every - 1) > 0.03

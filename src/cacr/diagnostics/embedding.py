@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from cacr.data import Batch, Loader, Source
 from cacr.data.errors import too_many_unreadable
@@ -15,8 +16,8 @@ from cacr.features.encode import centre_view
 from cacr.frameworks import gather
 from cacr.randomness import generator
 from cacr.training.job import Training
-from cacr.training.resolve import MEASURED_VIEWS
-from cacr.views import Augmentation, Views
+from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
+from cacr.views import Augmentation, Views, strengthened
 
 CHUNK = 64
 """Images in a forward pass, and the unit in which they are shared out."""
@@ -25,17 +26,35 @@ MOST_BYTES = 2**29
 """Of crops that are kept in memory, over all processes; fewer images are measured where they would take more."""
 
 
+PIXELS = 32
+"""Side, at most, of images whose pixels are taken for features."""
+
+
+class ViewFeatures(NamedTuple):
+    """Features of the same images, seen in several ways.
+
+    Attributes:
+        centre: (images, dim) in the one view of evaluation.
+        random: (2, images, dim) in random views, as in training.
+        strong: (2, images, dim) in stronger views (:func:`cacr.views.strengthened`).
+    """
+
+    centre: Tensor
+    random: Tensor
+    strong: Tensor
+
+
 class Embedded(NamedTuple):
     """What the model makes of the images of all processes.
 
     Attributes:
         z: (views, images, dim) embeddings of random views, before they are made unit vectors.
-        features: (images, feature_dim) of the encoder, from one view as in evaluation.
+        features: those of the encoder.
         labels: (images,) or None.
     """
 
     z: Tensor
-    features: Tensor
+    features: ViewFeatures
     labels: Tensor | None
 
 
@@ -45,13 +64,20 @@ class HeldOutImages:
     Args:
         job: whose model looks at them.
         source: all images to measure on; each process takes its share.
+
+    Attributes:
+        views: makes the views: the one of evaluation, random ones as in training, stronger ones.
+        random: which of them are the random ones.
     """
 
     def __init__(self, job: Training, source: Source) -> None:
         self._job = job
         info = job.method.encoder.info
+        random = measured_views(job.views)
+        strong = [strengthened(view) for view in random[:STRONG_VIEWS]]
+        self.random = slice(1, 1 + len(random))
         self.views = Views(
-            [centre_view(info), *measured_views(job.views)],
+            [centre_view(info), *random, *strong],
             job.views.mean,
             job.views.std,
             device=job.fabric.device,
@@ -89,7 +115,7 @@ class HeldOutImages:
         return self._loader.epoch(0) if self._kept is None else self._kept
 
     def chunks(self) -> Iterator[list[Tensor]]:
-        """Views of a few images of this process at a time: first that of evaluation, then random ones."""
+        """Views of a few images of this process at a time, in the order of ``views``."""
         for number, batch in enumerate(self._batches()):
             draw = generator("diagnostics", self._job.settings.seed, self._first + number * CHUNK)
             yield self.views(batch.images, draw)
@@ -102,16 +128,39 @@ class HeldOutImages:
         with at_rest(method), self._job.fabric.autocast():
             for views in self.chunks():
                 seen = torch.cat([method.encoder(x.flatten(0, 1)).unflatten(0, x.shape[:2]) for x in views])
-                random = method.head(seen[1:].flatten(0, 1)).unflatten(0, (len(seen) - 1, -1))
-                features.append(seen[0].float())
-                embeddings.append(random.float())
-        z, values = torch.cat(embeddings, dim=1), torch.cat(features)
+                random = seen[self.random]
+                embeddings.append(method.head(random.flatten(0, 1)).unflatten(0, random.shape[:2]).float())
+                features.append(self._compared(seen).float())
+        z = torch.cat(embeddings, dim=1)
         labels = None if self._labels is None else self._labels.to(z.device)
-        if not self._shared:
-            return Embedded(z, values, labels)
-        if labels is not None:
+        if labels is not None and self._shared:
             labels = gather(labels[None, :, None])[0, :, 0]
-        return Embedded(gather(z), gather(values[None])[0], labels)
+        return Embedded(gather(z) if self._shared else z, self._of_all(features), labels)
+
+    @torch.no_grad()
+    def pixels(self) -> ViewFeatures:
+        """The normalised pixels of the same views, at most 32 x 32, as if an encoder had made them; as ``embed``."""
+        return self._of_all(
+            [self._compared(torch.cat([_pixels(x) for x in views])) for views in self.chunks()]
+        )
+
+    def _compared(self, seen: Tensor) -> Tensor:
+        """Of all views (views, ...) those that are compared: of evaluation, two random ones, the stronger ones."""
+        return torch.cat([seen[: 1 + STRONG_VIEWS], seen[self.random.stop :]])
+
+    def _of_all(self, features: list[Tensor]) -> ViewFeatures:
+        """Of the images of all processes, from (views, images, dim) of the chunks of this one."""
+        values = torch.cat(features, dim=1)
+        if self._shared:
+            values = gather(values)
+        return ViewFeatures(values[0], values[1 : 1 + STRONG_VIEWS], values[1 + STRONG_VIEWS :])
+
+
+def _pixels(views: Tensor) -> Tensor:
+    """(views, images, 3 s s) of views (views, images, 3, size, size), s = min(size, 32)."""
+    side = min(PIXELS, views.shape[-1])
+    small = interpolate(views.flatten(0, 1), (side, side), mode="area")
+    return small.flatten(1).view(*views.shape[:2], -1)
 
 
 def measured_views(views: Views) -> list[Augmentation]:

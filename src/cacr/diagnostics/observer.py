@@ -6,15 +6,7 @@ from rich.console import Console
 
 from cacr.data import Source
 from cacr.diagnostics.embedding import HeldOutImages
-from cacr.diagnostics.measures import (
-    MINIBATCH,
-    NEIGHBOURS,
-    T_NEG,
-    T_POS,
-    TEMPERATURE,
-    measure_embeddings,
-    online_knn,
-)
+from cacr.diagnostics.measurement import how_measured, measure
 from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import draw_pictures, is_due
 from cacr.diagnostics.trivial import trivial_loss
@@ -80,11 +72,9 @@ class RunObserver:
         """Say in the run folder how everything is measured; which images, is in ``held_out.json``."""
         how = {
             "images": images,
-            "views": len(self._images.views.augmentations) - 1,
+            "views": len(self._images.views.augmentations[self._images.random]),
             "every_epochs": self._job.settings.measure_every_epochs,
-            "entropies": {"minibatch": MINIBATCH, "t_pos": T_POS, "t_neg": T_NEG},
-            "reversed_forces": {"t_pos": self._t_pos, "t_neg": self._t_neg},
-            "knn": {"k": NEIGHBOURS, "temperature": TEMPERATURE, "neighbours": "the other measured images"},
+            **how_measured(t_pos=self._t_pos, t_neg=self._t_neg),
         }
         self._job.run.write_how(how)
 
@@ -94,12 +84,13 @@ class RunObserver:
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
         """Measure and judge (see :class:`cacr.training.observer.Observer`)."""
-        z, features, labels = self._images.embed()
+        embedded = self._images.embed()
+        # Pixels stay as they are: what they know is measured once, before the first step.
+        pixels = self._images.pixels() if step == 0 else None
         seen = Seen({}, "", False)
         if self._job.fabric.is_global_zero:
-            measured = measure_embeddings(z, t_pos=self._t_pos, t_neg=self._t_neg)
-            if labels is not None:
-                measured["knn"] = online_knn(features, labels)
+            z = embedded.z
+            measured = measure(embedded, pixels, t_pos=self._t_pos, t_neg=self._t_neg)
             self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
             rows = [*self._rows.read(), {"step": step, "epoch": epoch, **figures, **measured}]
             verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)

@@ -41,7 +41,7 @@ def draw_pictures(images: HeldOutImages) -> Pictures:
     first: list[Tensor] = []
     queries: list[Tensor] = []
     for views in images.chunks():
-        pixels = unnormalised(torch.cat(views)[1:], images.views.mean, images.views.std)
+        pixels = unnormalised(torch.cat(views)[images.random], images.views.mean, images.views.std)
         side = min(PICTURE, pixels.shape[-1])
         small = interpolate(pixels.flatten(0, 1), (side, side), mode="area")
         pictures = as_bytes(small).view(*pixels.shape[:2], 3, side, side)

@@ -67,12 +67,32 @@ CHARTS = (
         "Share of pairs moved the wrong way: positives apart, negatives together.",
         zero=True,
     ),
+    Chart("view_rank", "finding a view", "Mean reciprocal rank of an image's other random view.", zero=True),
+    Chart("strong_rank", "finding an image by a stronger view", "Mean reciprocal rank.", zero=True),
+    Chart(
+        "neighbour_agreement",
+        "neighbours kept in a random view",
+        "1 is all of them, 0 what guessing keeps.",
+        zero=True,
+    ),
+    Chart(
+        "strong_agreement",
+        "neighbours kept in a stronger view",
+        "1 is all of them, 0 what guessing keeps.",
+        zero=True,
+    ),
+    Chart("half_agreement", "clusters of two halves", "1 is the same clusters, 0 chance.", zero=True),
+    Chart("feature_rank", "effective rank of features", "Of the encoder, about their mean.", zero=True),
+    Chart("feature_spread", "spread of features", "Mean cosine distance of two images.", zero=True),
     Chart("lr", "learning rate", zero=True),
     Chart("images_per_second", "images per second", zero=True),
     Chart("data_wait", "waiting for data", "Share of the time.", zero=True),
 )
 
 _PART_OF_OTHERS = {"step", "epoch", *(chart.spread for chart in CHARTS), *(chart.bound for chart in CHARTS)}
+
+_SAID_BY_OTHERS = {"view_retrieval", "strong_retrieval", "feature_rank_share"}
+"""The ranks of views say it more smoothly, and the effective rank in other units."""
 
 
 def series_of(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float | None]]]:
@@ -93,10 +113,13 @@ def series_of(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float 
 
 
 def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The charts of which some run has a figure: those known here first, then any other figure."""
+    """The charts of which some run has a figure: those known here first, then any other figure.
+
+    Figures of pixels are measured once and are no curves.
+    """
     found = dict.fromkeys(name for series in all_series for name in series)
-    known = {chart.figure for chart in CHARTS}
-    others = (Chart(name, name) for name in found if name not in known | _PART_OF_OTHERS)
+    known = {chart.figure for chart in CHARTS} | _PART_OF_OTHERS | _SAID_BY_OTHERS
+    others = (Chart(name, name) for name in found if name not in known and not name.startswith("pixels_"))
     return [asdict(chart) for chart in (*CHARTS, *others) if chart.figure in found]
 
 

@@ -41,7 +41,10 @@ WARMUP = 0.05
 """Share of a cosine run in which the learning rate rises."""
 
 MEASURED_VIEWS = 5
-"""Views, at most, in which the diagnostics look at an image."""
+"""Views of training, at most, in which the diagnostics look at an image."""
+
+STRONG_VIEWS = 2
+"""Stronger views in which they look at it too; as many random ones are compared with each other."""
 
 DIAGNOSTICS_SHARE = 0.03
 """Of the time of training that diagnostics may take."""
@@ -267,10 +270,11 @@ def _batch_size(images: int, views: int) -> int:
 def _epochs_between(measured: int, trained: int, views: int) -> int:
     """Epochs between diagnostics so that they take at most a small share of the time.
 
-    An image is measured in at most five views and one of evaluation, of which each needs about half the time of
-    a view in training: it is made, and passes the encoder forward only.
+    An image is measured in at most five views, one of evaluation and two stronger ones, of which each needs about
+    half the time of a view in training: it is made, and passes the encoder forward only.
     """
-    share = 0.5 * measured * (min(views, MEASURED_VIEWS) + 1) / (trained * views)
+    looks = min(views, MEASURED_VIEWS) + 1 + STRONG_VIEWS
+    share = 0.5 * measured * looks / (trained * views)
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 

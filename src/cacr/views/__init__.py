@@ -3,6 +3,7 @@
 from cacr.views.augmentation import Augmentation
 from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train, shorter_side
 from cacr.views.sheet import contact_sheet, fitted
+from cacr.views.strong import strengthened
 from cacr.views.views import Views
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "probe_test",
     "probe_train",
     "shorter_side",
+    "strengthened",
 ]

@@ -1,0 +1,52 @@
+"""One measurement: all figures of embeddings and features, and how they are made."""
+
+from typing import Any
+
+from torch import Tensor
+
+from cacr.diagnostics import evidence, measures
+from cacr.diagnostics.embedding import PIXELS, Embedded, ViewFeatures
+from cacr.diagnostics.evidence import measure_features
+from cacr.diagnostics.measures import measure_embeddings, online_knn
+
+
+def measure(seen: Embedded, pixels: ViewFeatures | None, *, t_pos: float, t_neg: float) -> dict[str, float]:
+    """All figures by name; those of pixels have ``pixels_`` before it.
+
+    Args:
+        seen: by the model.
+        pixels: of the same images, where they are to be measured too.
+        t_pos: t+ of the training.
+        t_neg: t- of the training.
+    """
+    figures = measure_embeddings(seen.z, t_pos=t_pos, t_neg=t_neg) | _of_features(seen.features, seen.labels)
+    if pixels is not None:
+        of_pixels = _of_features(pixels, seen.labels)
+        figures |= {f"pixels_{name}": value for name, value in of_pixels.items()}
+    return figures
+
+
+def _of_features(features: ViewFeatures, labels: Tensor | None) -> dict[str, float]:
+    figures = measure_features(*features)
+    return figures if labels is None else figures | {"knn": online_knn(features.centre, labels)}
+
+
+def how_measured(*, t_pos: float, t_neg: float) -> dict[str, Any]:
+    """What decides the figures beside the images, as ``how.json`` has it; ``t_pos`` and ``t_neg`` of the training."""
+    return {
+        "entropies": {"minibatch": measures.MINIBATCH, "t_pos": measures.T_POS, "t_neg": measures.T_NEG},
+        "reversed_forces": {"t_pos": t_pos, "t_neg": t_neg},
+        "knn": {
+            "k": measures.NEIGHBOURS,
+            "temperature": measures.TEMPERATURE,
+            "neighbours": "the other measured images",
+        },
+        "features": {
+            "images": f"at most {evidence.MOST}",
+            "reader": f"whitened, at most {evidence.COMPONENTS} components and a quarter of the images",
+            "neighbours": evidence.NEIGHBOURS,
+            "clusters": evidence.CLUSTERS,
+            "halvings": evidence.HALVINGS,
+            "pixels": PIXELS,
+        },
+    }
