@@ -30,6 +30,7 @@ FIGURES = {
     "negative_distance_std",
     "positive_entropy",
     "reversed_forces",
+    "trivial_loss",
 }
 
 
@@ -50,6 +51,7 @@ def test_measures_are_logged_with_the_training(observed: Path) -> None:
     for row in measured:
         assert row.keys() >= FIGURES | {"knn"}
     assert all("loss" in row for row in measured[1:])
+    assert {row["trivial_loss"] for row in measured} == {0.0}  # CACR's: nothing attracts and nothing repels
     assert not any("knn" in row for row in rows if row not in measured)
 
 

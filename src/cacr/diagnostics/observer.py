@@ -100,6 +100,8 @@ class RunObserver:
             measured = measure_embeddings(z, t_pos=self._t_pos, t_neg=self._t_neg)
             if labels is not None:
                 measured["knn"] = online_knn(features, labels)
+            if self._trivial_loss is not None:
+                measured["trivial_loss"] = self._trivial_loss
             self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
             rows = [*self._rows.read(), {"step": step, "epoch": epoch, **figures, **measured}]
             verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)
