@@ -33,6 +33,7 @@ FIGURES = {
     "feature_rank",
     "feature_rank_share",
     "feature_spread",
+    "trivial_loss",
 }
 OF_ENOUGH_IMAGES = {
     "view_retrieval",
@@ -63,6 +64,7 @@ def test_measures_are_logged_with_the_training(observed: Path) -> None:
     for row in measured:
         assert row.keys() >= FIGURES | OF_FEATURES
     assert all("loss" in row for row in measured[1:])
+    assert {row["trivial_loss"] for row in measured} == {0.0}  # CACR's: nothing attracts and nothing repels
     assert not any("knn" in row for row in rows if row not in measured)
 
 

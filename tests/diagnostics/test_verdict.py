@@ -157,6 +157,17 @@ def test_not_learning_tells_the_trivial_loss() -> None:
     assert verdict is not None and "alike has 4.852" in verdict.evidence[1]
 
 
+def test_a_loss_above_its_value_at_a_point_is_told() -> None:
+    downhill = (
+        "the loss, 3.8, is above its value at a point, 0: while it is, moving everything together lowers it"
+    )
+    verdict = judge(_rows({}, {}, {"trivial_loss": 0.0}), full_rank=128)
+    assert verdict is not None and verdict.verdict == "healthy" and verdict.evidence[-1] == downhill
+    for figures in ({"trivial_loss": 4.0}, {}):
+        below = judge(_rows({}, {}, figures), full_rank=128)
+        assert below is not None and not any("at a point" in sentence for sentence in below.evidence)
+
+
 def test_a_loss_that_does_not_move_is_not_learning_even_when_views_are_alike() -> None:
     noise = [4.0, 4.1, 3.9, 4.05, 3.95, 4.0, 4.1, 3.9, 4.02, 3.98] * 4
     assert _name(_rows({}, {}, {}, {}, loss=noise)) == "not learning"

@@ -62,6 +62,7 @@ def _cases() -> Iterator[tuple[str, Compute]]:
                 (FEWEST, {}),
                 (UNEVEN, {"norm": True}),
                 (UNEVEN, {"chunk": 2, "data_parallel": True}),
+                (UNEVEN, {"t_neg_schedule": "spread", "chunk": 2, "data_parallel": True}),
             ):
                 if _is_taken(framework, "cacr"):
                     yield (
@@ -123,14 +124,18 @@ def _gradients(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _statistics(model: nn.Module) -> dict[str, Tensor]:
-    return {name: buffer.double() for name, buffer in model.named_buffers() if "running" in name}
+    return {
+        name: buffer.double()
+        for name, buffer in model.named_buffers()
+        if "running" in name or "t_now" in name
+    }
 
 
 def _variants() -> dict[str, Objective]:
     """Options that change what is reduced or averaged."""
     cacr: list[dict[str, Any]] = [{"negatives": kind} for kind in ("cross", "cross_upper", "all")]
     cacr += [{"cost": "rbf", "tau_plus": 0.1}, {"cost": "rbf", "neg_grad": False}]
-    cacr += [{"margin": 0.5}, {"neg_grad": False}, {"queue_grad": False}]
+    cacr += [{"t_neg_schedule": "spread"}, {"margin": 0.5}, {"neg_grad": False}, {"queue_grad": False}]
     made: dict[str, Objective] = {f"cacr {options}": CACRLoss(**options) for options in cacr}
     made["released_moco_v3 euclidean"] = OBJECTIVES["released_moco_v3"](cost="euclidean")  # type: ignore[call-arg]
     made["triplet hard"] = OBJECTIVES["triplet"](mining="hard")  # type: ignore[call-arg]

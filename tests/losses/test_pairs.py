@@ -81,8 +81,8 @@ def test_ragged_positives_are_averaged_over_those_that_exist():
     costs = 2 - 2 * torch.einsum("vmd,wmd->vwm", Z, Z)
     local = (costs[2, 0] + costs[2, 1]) / 2
     torch.testing.assert_close(parts["attraction"], (costs[0, 1] + costs[1, 0] + local).mean() / 3)
-    alignment = InfoNCELoss().parts(pairs)["alignment"]
-    torch.testing.assert_close(alignment, (costs[0, 1] + costs[1, 0] + costs[2, 0] + costs[2, 1]).mean() / 4)
+    positive = InfoNCELoss().parts(pairs)["positive"]
+    torch.testing.assert_close(positive, (costs[0, 1] + costs[1, 0] + costs[2, 0] + costs[2, 1]).mean() / 4)
 
 
 def test_momentum_keys():

@@ -359,7 +359,7 @@ def test_p10_rbf_repulsion_is_a_difference_of_log_sums_and_contains_uniformity(z
     per_query = torch.logsumexp(-(rbf_t + t) * c, -1) - torch.logsumexp(-t * c, -1)
     expected = (torch.logsumexp(per_query, -1) - math.log(z.shape[1])).mean()
     close(repulsion(z, cost="rbf", rbf_t=rbf_t, t_neg=t), expected)
-    uniformity = AlignUniformLoss(t=rbf_t).parts(z)["uniformity"]
+    uniformity = AlignUniformLoss(t=rbf_t).parts(z)["uniform"]
     close(repulsion(z, cost="rbf", rbf_t=rbf_t, neg_weights="uniform"), uniformity)
     close(repulsion(z, cost="rbf", rbf_t=rbf_t, t_neg=1e-9), uniformity, atol=1e-6)
     small = 1e-6

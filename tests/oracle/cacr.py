@@ -133,6 +133,24 @@ def queued(q, k, queue, t_pos=1.0, t_neg=2.0, in_batch=True):
     return total / (views * images)
 
 
+def followed_spread(batches, t_neg, loss_of, growth, decline, margin, least):
+    """t- of each batch, and after the last; ``loss_of(batch, t)`` gives what attracts and what repels there."""
+    t = least * t_neg
+    found = [t]
+    for batch in batches:
+        attracted, repelled = loss_of(batch, t)
+        if attracted < margin * repelled:
+            t = t * growth
+            if t > t_neg:
+                t = t_neg
+        else:
+            t = t * decline
+            if t < least * t_neg:
+                t = least * t_neg
+        found.append(t)
+    return found
+
+
 def entropy(z, t_neg=2.0, rule="same"):
     """H(X-|X) = mean_i -sum_j pi-_ij ln pi-_ij."""
     found = []

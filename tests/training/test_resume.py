@@ -130,7 +130,13 @@ def test_every_framework_resumes_to_the_bit(
     framework: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Queue, momentum encoder and schedules included; the run is stopped in the middle of its second epoch."""
-    values = {"data": str(photos), **SETTINGS, "framework": framework, "epochs": 3}
+    values = {
+        "data": str(photos),
+        **SETTINGS,
+        "framework": framework,
+        "t_neg_schedule": "spread",
+        "epochs": 3,
+    }
     pretrain(values, tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_agreed", lambda fabric, stop, step: step == 6)

@@ -91,6 +91,8 @@ class RunObserver:
         if self._job.fabric.is_global_zero:
             z = embedded.z
             measured = measure(embedded, pixels, t_pos=self._t_pos, t_neg=self._t_neg)
+            if self._trivial_loss is not None:
+                measured["trivial_loss"] = self._trivial_loss
             self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
             rows = [*self._rows.read(), {"step": step, "epoch": epoch, **figures, **measured}]
             verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)

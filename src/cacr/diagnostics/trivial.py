@@ -19,6 +19,8 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
     objective = method.objective
     if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not of a queue's pairs
         return None
-    point = torch.ones(views, 2, 1)  # the second image is one negative, and the queue all others
-    queue = torch.ones(max(1, method.negatives(images, views).number - 1), 1)
-    return float(objective.of(queued(point, point, queue))["loss"])
+    device = next(method.parameters()).device
+    point = torch.ones(views, 2, 1, device=device)
+    # the second image is one negative, and the queue all others
+    queue = point.new_ones(max(1, method.negatives(images, views).number - 1), 1)
+    return round(float(objective.of(queued(point, point, queue))["loss"]), 6)

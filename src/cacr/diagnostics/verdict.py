@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
+from cacr.diagnostics.downhill import downhill
 from cacr.runs.verdict import Name, Verdict
 
 _Row = Mapping[str, Any]
@@ -75,6 +76,8 @@ def judge(rows: Sequence[_Row], *, full_rank: int, trivial_loss: float | None = 
         or _healthy(now)
     )
     name, evidence, advice = found
+    if shrinking := downhill(now):
+        evidence = [*evidence, shrinking]
     if name == "healthy" and _nearness(now) > NO_NEARER and (len(trained) == 1 or now["step"] < SLOW):
         return None  # slow or stuck: the next measurement tells
     return Verdict(name, evidence, advice, now["step"], now["epoch"])

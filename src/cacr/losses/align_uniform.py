@@ -48,10 +48,10 @@ class AlignUniformLoss(PairObjective):
         self.alpha, self.t, self.align, self.uniform = alpha, t, align, uniform
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """``loss``, ``alignment`` and ``uniformity``, the latter two before their factors."""
+        """``loss``, ``align`` and ``uniform``: alignment and uniformity before their factors."""
         align, uniform = alignment_of(pairs, self.alpha), uniformity_of(pairs, self.t, self.backend)
         return {
             "loss": self.align * align + self.uniform * uniform,
-            "alignment": align,
-            "uniformity": uniform,
+            "align": align,
+            "uniform": uniform,
         }

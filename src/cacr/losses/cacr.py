@@ -9,10 +9,12 @@ from cacr.losses.engine.arguments import check_choice, check_not_negative, check
 from cacr.losses.engine.debiasing import debiased
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp, lse_of, mean, mean_of
+from cacr.losses.engine.spread import FollowedSpread
 from cacr.losses.objective import OBJECTIVES, PairObjective
 
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["softmax", "uniform", "flipped"]
+Schedule = Literal["constant", "spread"]
 
 _SIGN = {"softmax": 1.0, "uniform": 0.0, "flipped": -1.0}
 
@@ -44,6 +46,9 @@ class CACRLoss(PairObjective):
         rbf_t: The precision t of the ``rbf`` cost.
         tau_plus: The share of false negatives to correct for: -E_pi-[c] becomes
             (-E_pi-[c] + tau_plus E_p+[c]) / (1 - tau_plus), p+ uniform over the positives.
+        t_neg_schedule: ``constant``, or ``spread``: t- starts near 0 and grows to ``t_neg`` while repulsion exceeds
+            attraction, see :class:`cacr.losses.engine.spread.FollowedSpread`. It moves after each batch in training
+            mode. For ``softmax`` weights of negatives and a cost other than ``rbf``.
 
     Example:
         >>> z = torch.randn(5, 128, 64)     # five views of 128 images
@@ -69,6 +74,7 @@ class CACRLoss(PairObjective):
         margin: float | None = None,
         rbf_t: float = 2.0,
         tau_plus: float = 0.0,
+        t_neg_schedule: Schedule = "constant",
     ) -> None:
         super().__init__()
         check_positive(t_pos=t_pos, t_neg=t_neg, rbf_t=rbf_t)
@@ -77,13 +83,30 @@ class CACRLoss(PairObjective):
         check_choice(Negatives, negatives=negatives)
         check_choice(Cost, cost=cost)
         check_choice(Weights, pos_weights=pos_weights, neg_weights=neg_weights)
+        check_choice(Schedule, t_neg_schedule=t_neg_schedule)
         if margin is not None and cost == "rbf":
             raise ValueError("margin must be None with cost 'rbf', whose repulsion is no sum over queries")
+        if t_neg_schedule == "spread" and (cost == "rbf" or neg_weights != "softmax"):
+            raise ValueError(
+                f"t_neg_schedule must be 'constant' with cost {cost!r} and neg_weights {neg_weights!r}: 'spread' is "
+                "for neg_weights 'softmax' and cost 'euclidean' or 'inner'"
+            )
         self.t_pos, self.t_neg, self.rbf_t, self.tau_plus = t_pos, t_neg, rbf_t, tau_plus
         self.negatives, self.cost = negatives, cost
         self.pos_weights, self.neg_weights = pos_weights, neg_weights
         self.pos_grad, self.neg_grad, self.queue_grad = pos_grad, neg_grad, queue_grad
         self.attraction, self.repulsion, self.margin = attraction, repulsion, margin
+        self.spread = FollowedSpread(t_neg) if t_neg_schedule == "spread" else None
+
+    def parts(self, z: Tensor | Pairs, other: Tensor | None = None) -> dict[str, Tensor]:
+        """As :meth:`of` gives them, and ``t_neg`` where it changes; in training mode this is what changes it."""
+        parts = super().parts(z, other)
+        if self.spread is None:
+            return parts
+        parts["t_neg"] = self.spread.t_now.clone()
+        if self.training:
+            self.spread.follow(*self._distances(parts))
+        return parts
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``, ``attraction`` (L_CA) and ``repulsion`` (L_CR), the latter two before their factors."""
@@ -98,6 +121,13 @@ class CACRLoss(PairObjective):
             loss = pairs.average(relu(queries + self.margin))
         return {"loss": loss, **parts}
 
+    def _distances(self, parts: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The weighted mean distances of positives and of negatives times their factors, whatever the cost is."""
+        ca, cr = parts["attraction"], parts["repulsion"]
+        if self.cost == "inner":  # -a.b = (d - 2) / 2
+            ca, cr = 2 * ca + 2, 2 * cr - 2
+        return self.attraction * ca, -self.repulsion * cr
+
     def _attraction(self, pairs: Pairs) -> Tensor:
         """sum_k pi+_k c_k of each query, (Q, M)."""
         scale = -2 * self.t_pos * _SIGN[self.pos_weights]
@@ -105,14 +135,18 @@ class CACRLoss(PairObjective):
 
     def _repulsion(self, pairs: Pairs) -> Tensor:
         """-sum_j pi-_j c_j of each query, (G, M)."""
+        # The mean at another scale, r a, is that of the vectors r q at the scale a, over r: so r may be a tensor.
+        share = None if self.spread is None else self.spread.share()
         cosine = mean(
-            pairs.queries,
+            pairs.queries if share is None else share * pairs.queries,
             pairs.negatives,
             2 * self.t_neg * _SIGN[self.neg_weights],
             weight_grad=self.neg_grad,
             queue_grad=self.queue_grad,
             backend=self.backend,
         )
+        if share is not None:
+            cosine = cosine / share
         cr = -self._expected_cost(cosine)
         if self.tau_plus:
             positives = mean_of(pairs.positives, 0.0, pairs.absent)

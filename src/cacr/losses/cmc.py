@@ -31,7 +31,7 @@ class CMCLoss(PairObjective):
         self.temperature = temperature
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """``loss``, and ``alignment``, the mean squared distance of positives."""
+        """``loss``, and ``positive``, the mean squared distance of positives."""
         positives, absent = pairs.opposed()
         losses = one_vs_many(pairs, 1 / self.temperature, self.backend)
-        return {"loss": pairs.average(losses, absent), "alignment": pairs.average(2 - 2 * positives, absent)}
+        return {"loss": pairs.average(losses, absent), "positive": pairs.average(2 - 2 * positives, absent)}

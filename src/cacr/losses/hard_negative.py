@@ -38,7 +38,7 @@ class HardNegativeLoss(PairObjective):
         self.temperature, self.beta, self.tau_plus = temperature, beta, tau_plus
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """``loss``, and ``alignment``, the mean squared distance of positives."""
+        """``loss``, and ``positive``, the mean squared distance of positives."""
         scale = 1 / self.temperature
         positives, absent = pairs.opposed()
         expected = log_mean_exp(
@@ -47,4 +47,4 @@ class HardNegativeLoss(PairObjective):
         logits = scale * positives
         negatives = pairs.log_count()[..., None] + debiased(expected, logits, self.tau_plus, -scale)
         losses = logaddexp(logits, negatives) - logits
-        return {"loss": pairs.average(losses, absent), "alignment": pairs.average(2 - 2 * positives, absent)}
+        return {"loss": pairs.average(losses, absent), "positive": pairs.average(2 - 2 * positives, absent)}

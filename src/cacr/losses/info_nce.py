@@ -63,7 +63,7 @@ class InfoNCELoss(PairObjective):
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """``loss``, and ``alignment``, the mean squared distance of positives."""
+        """``loss``, and ``positive``, the mean squared distance of positives."""
         scale = 1 / self.temperature
         positives, absent = pairs.opposed()
         if self.false_negatives == "keep":
@@ -76,4 +76,4 @@ class InfoNCELoss(PairObjective):
                 cosines, number = cosines_at(pairs, places)
                 numerator = (positives + cosines) / (1 + number)
                 losses = one_vs_many(pairs, scale, self.backend) + scale * (positives - numerator)
-        return {"loss": pairs.average(losses, absent), "alignment": pairs.average(2 - 2 * positives, absent)}
+        return {"loss": pairs.average(losses, absent), "positive": pairs.average(2 - 2 * positives, absent)}

@@ -24,7 +24,8 @@ class Chart:
         about: One sentence on how to read it.
         zero: Whether the y axis starts at zero.
         spread: The figure that is drawn as a band around this one.
-        bound: The figure that is drawn dotted as its largest possible value.
+        bound: The figure that is drawn dotted to compare it with, such as its largest possible value.
+        beside: What stands between the value and that figure where both are read out.
     """
 
     figure: str
@@ -33,12 +34,22 @@ class Chart:
     zero: bool = False
     spread: str | None = None
     bound: str | None = None
+    beside: str = " of "
 
 
 CHARTS = (
-    Chart("loss", "loss", "What is minimised."),
+    Chart(
+        "loss",
+        "loss",
+        "What is minimised; dotted: its value at a point. Above it, moving everything together lowers it.",
+        bound="trivial_loss",
+        beside="; at a point ",
+    ),
     Chart("attraction", "attraction", "The part that pulls positives together."),
     Chart("repulsion", "repulsion", "The part that pushes negatives apart."),
+    Chart(
+        "t_neg", "t⁻", "How much more the near negatives are pushed; with t_neg_schedule=spread.", zero=True
+    ),
     Chart("knn", "online kNN accuracy", "Nearest neighbours vote on held-out images.", zero=True),
     Chart(
         "entropy",

@@ -94,7 +94,7 @@ function addReader(svg, spec, lines, references, x) {
     cross.setAttribute("visibility", "visible");
     const going = ({ x }) => epoch <= x.at(-1); // a run that has ended by then has no value
     const rows = lines.filter(({ series }) => going(series)).map(({ run, series }) => {
-      const bound = spec.bound && run.series[spec.bound] ? ` of ${at(run.series[spec.bound], epoch)}` : "";
+      const bound = spec.bound && run.series[spec.bound] ? spec.beside + at(run.series[spec.bound], epoch) : "";
       return make("div", {}, `${lines.length > 1 ? run.name + ": " : ""}${at(series, epoch)}${bound}`);
     });
     rows.push(...references.filter(going).map((series) => make("div", {}, `reference: ${at(series, epoch)}`)));

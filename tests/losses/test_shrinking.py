@@ -1,0 +1,56 @@
+"""Shrinking is downhill while attraction exceeds repulsion, and what forbids it: free points, no network."""
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from cacr.losses import CACRLoss, InfoNCELoss
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "figures" / "shrinking.py"
+
+
+@pytest.fixture(scope="module")
+def points() -> ModuleType:
+    """The script that draws the page's figure: its points are those that are trained here."""
+    pytest.importorskip("matplotlib")
+    sys.path.insert(0, str(SCRIPT.parent))  # it shares colours with its neighbour
+    try:
+        spec = importlib.util.spec_from_file_location("shrinking", SCRIPT)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(SCRIPT.parent))
+    return module
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_p21_free_points_shrink_unless_t_neg_follows_or_they_are_standardised(
+    points: ModuleType, seed: int
+) -> None:
+    constant = points.train_points(CACRLoss(t_neg=4), seed=seed)
+    followed = points.train_points(CACRLoss(t_neg=4, t_neg_schedule="spread"), seed=seed)
+    standardised = points.train_points(CACRLoss(t_neg=4), standardised=True, seed=seed)
+    assert constant[0] == followed[0] > 1.3
+    assert constant[-1] < 0.6 < 0.9 < min(followed)
+    assert min(standardised) > 1.9
+
+
+def test_p21_above_zero_smaller_distances_have_a_smaller_loss(points: ModuleType) -> None:
+    z = torch.nn.functional.normalize(sum(points.start()), dim=-1)
+    loss = CACRLoss(t_neg=4)(z).item()
+    assert loss > 0.2
+    assert points.shrunk_loss(z, 1.0, 4.0) == pytest.approx(loss)
+    for s in (0.9, 0.5, 0.1):
+        assert points.shrunk_loss(z, s, 4.0) < s * loss  # near negatives weigh less: downhill all the more
+
+
+def test_p21_values_at_a_point() -> None:
+    point = torch.ones(3, 8, 4, dtype=torch.float64)
+    assert CACRLoss(t_neg=4)(point).item() == pytest.approx(0, abs=1e-12)
+    assert InfoNCELoss(0.2, "cross")(point).item() == pytest.approx(math.log(7 + 1))
