@@ -50,6 +50,7 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {
             "base": {},
             "linear head": {"head": "linear"},
+            "linear head, t- by the spread": {"head": "linear", "t_neg_schedule": "spread"},
             "random first layer": {"first_layer": "random"},
             "frozen first layer": {"first_layer": "frozen"},
             "weights as in the paper": {"weights": "paper"},
