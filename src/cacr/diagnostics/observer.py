@@ -7,11 +7,10 @@ from rich.console import Console
 from cacr.data import Source
 from cacr.diagnostics.embedding import HeldOutImages
 from cacr.diagnostics.measures import (
+    KNN,
     MINIBATCH,
-    NEIGHBOURS,
     T_NEG,
     T_POS,
-    TEMPERATURE,
     measure_embeddings,
     online_knn,
 )
@@ -84,7 +83,7 @@ class RunObserver:
             "every_epochs": self._job.settings.measure_every_epochs,
             "entropies": {"minibatch": MINIBATCH, "t_pos": T_POS, "t_neg": T_NEG},
             "reversed_forces": {"t_pos": self._t_pos, "t_neg": self._t_neg},
-            "knn": {"k": NEIGHBOURS, "temperature": TEMPERATURE, "neighbours": "the other measured images"},
+            "knn": KNN,
         }
         self._job.run.write_how(how)
 
