@@ -37,6 +37,8 @@ WarmupEpochs = Annotated[float, Field(ge=0, le=1_000_000)]
 WorkerCount = Annotated[int, Field(ge=0, le=512)]
 ImageCount = Annotated[int, Field(ge=0, le=10**12)]
 EveryEpochs = Annotated[int, Field(ge=0, le=1_000_000)]
+FirstLayer = Literal["random", "whitened", "frozen"]
+Weights = Literal["kaiming", "paper"]
 Positions = Literal["fixed", "learned"]
 Patches = Literal["frozen", "trained"]
 OptimizerName = Literal["sgd", "lars", "adam", "adamw"]
@@ -80,7 +82,9 @@ class PretrainSettings(Settings):
     encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
     width: Width | Auto = Field("auto", description="factor on the channels of small_alexnet")
     image_size: ImageSize | Auto = Field("auto", description="side of a view in pixels")
-    head: str = Field("auto", description="between features and embeddings: linear, mlp, moco_v2, ...")
+    head: str = Field(
+        "auto", description="between features and embeddings: normed, linear, mlp, moco_v2, ..."
+    )
     hidden: int | None = Field(
         None,
         ge=1,
@@ -92,6 +96,15 @@ class PretrainSettings(Settings):
         None, description="start from a run, a weights file, or 'timm' (with --download)"
     )
 
+    first_layer: Literal["auto", FirstLayer] = Field(
+        "auto",
+        description="how the first convolution starts: random, whitened (principal components of patches of the "
+        "images), or frozen (whitened and not trained)",
+    )
+    weights: Literal["auto", Weights] = Field(
+        "auto",
+        description="how the other weights start: kaiming (small_alexnet), or as in the encoder's paper",
+    )
     positions: Literal["auto", Positions] = Field(
         "auto", description="position embeddings of a transformer; auto: fixed in framework momentum"
     )
@@ -197,6 +210,8 @@ class ResolvedSettings(PretrainSettings):
     width: Width
     image_size: ImageSize
     dim: Dim
+    first_layer: FirstLayer = "random"
+    weights: Weights = "paper"
     positions: Positions
     patches: Patches
     sync_batch_norm: bool

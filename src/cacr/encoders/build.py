@@ -17,6 +17,7 @@ def build_encoder(
     *,
     image_size: int,
     width: float = 1.0,
+    weights: str = "paper",
     pretrained: bool = False,
     any_size: bool = False,
 ) -> Encoder:
@@ -26,6 +27,8 @@ def build_encoder(
         name: small_alexnet, resnet18, resnet50, or any timm name.
         image_size: Side of the images in pixels.
         width: Factor on the channels, for encoders that have one.
+        weights: Scale of the random weights: ``paper``, as the encoder's authors draw them, or ``kaiming``, for
+            encoders that have the choice.
         pretrained: Start from timm's weights instead; this may use the network.
         any_size: Take images of other sizes too, as local crops are; transformers interpolate their positions.
 
@@ -34,10 +37,11 @@ def build_encoder(
             that it cannot take.
     """
     if name in ENCODERS:
-        backbone = _own(name, image_size, width, pretrained)
+        backbone = _own(name, image_size, width, weights, pretrained)
     else:
         require_encoder(name)
         _refuse_width(name, width)
+        _refuse_weights(name, weights)
         backbone = timm_backbone(name, image_size=image_size, pretrained=pretrained, any_size=any_size)
     dim = _feature_dim(name, backbone, image_size)
     return Encoder(backbone, EncoderInfo(name, image_size, dim, width=width))
@@ -58,7 +62,7 @@ def is_transformer(name: str) -> bool:
     return name not in ENCODERS and has_positions(name)
 
 
-def _own(name: str, image_size: int, width: float, pretrained: bool) -> nn.Module:
+def _own(name: str, image_size: int, width: float, weights: str, pretrained: bool) -> nn.Module:
     """A backbone of the registry, given the arguments that it takes."""
     make = ENCODERS[name]
     takes = signature(make).parameters
@@ -67,6 +71,10 @@ def _own(name: str, image_size: int, width: float, pretrained: bool) -> nn.Modul
         options["width"] = width
     else:
         _refuse_width(name, width)
+    if "weights" in takes:
+        options["weights"] = weights
+    else:
+        _refuse_weights(name, weights)
     if "pretrained" in takes:
         options["pretrained"] = pretrained
     elif pretrained:
@@ -79,6 +87,16 @@ def _refuse_width(name: str, width: float) -> None:
         raise UserError(
             f"{name} has no width (got {width:g}); leave it out, or choose small_alexnet or a smaller encoder"
         )
+
+
+def has_weights_rule(name: str) -> bool:
+    """Whether an encoder of this name can start from weights of Kaiming's scale or of its paper's."""
+    return name in ENCODERS and "weights" in signature(ENCODERS[name]).parameters
+
+
+def _refuse_weights(name: str, weights: str) -> None:
+    if weights != "paper":
+        raise UserError(f"{name} has one way to draw its weights: leave weights={weights} out")
 
 
 @torch.no_grad()

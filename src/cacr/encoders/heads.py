@@ -31,6 +31,12 @@ def mlp_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
     )
 
 
+@HEADS.register("normed")
+def normed_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
+    """Linear - batch norm - ReLU - linear - batch norm without weights: embeddings that cannot shrink to a point."""
+    return _normalised_layers(feature_dim, hidden, dim, last_norm=True)
+
+
 @HEADS.register("moco_v2")
 def moco_v2_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
     """Linear - ReLU - linear, with biases and without batch norm: MoCo v2."""

@@ -9,5 +9,5 @@ from cacr.registry import Registry
 ENCODERS: Registry[Callable[..., nn.Module]] = Registry("encoder")
 """Name -> function or class that makes a backbone with random weights: (n, 3, s, s) -> (n, feature_dim).
 
-It takes the keyword ``image_size`` and, where they mean something, ``width`` and ``pretrained``.
+It takes the keyword ``image_size`` and, where they mean something, ``width``, ``weights`` and ``pretrained``.
 """

@@ -167,9 +167,9 @@ class Framework(nn.Module, ABC):
         return f"{name} has {missing} this objective collapses; take framework {fitting}"
 
     @classmethod
-    def usual_head(cls, encoder: str, transformer: bool) -> str:
-        """The name of the head for an encoder where nothing else is asked for."""
-        return "linear" if encoder == "small_alexnet" else "mlp"
+    def usual_head(cls, transformer: bool) -> str:
+        """The name of the head where nothing else is asked for: one whose embeddings cannot shrink to a point."""
+        return "normed"
 
     @classmethod
     def usual_options(cls, facts: Facts) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Momentum(Framework):
         self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
 
     @classmethod
-    def usual_head(cls, encoder: str, transformer: bool) -> str:
+    def usual_head(cls, transformer: bool) -> str:
         """Of MoCo v3: three layers for transformers, two for others."""
         return "moco_v3_vit" if transformer else "moco_v3"
 

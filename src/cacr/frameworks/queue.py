@@ -122,11 +122,6 @@ class Queue(Framework):
         return self.queue
 
     @classmethod
-    def usual_head(cls, encoder: str, transformer: bool) -> str:
-        """Of MoCo v2, but small_alexnet's own last layer."""
-        return "linear" if encoder == "small_alexnet" else "moco_v2"
-
-    @classmethod
     def usual_options(cls, facts: Facts) -> dict[str, Any]:
         """A queue of at most half the data set, in whole batches; a momentum that suits the length of the run."""
         most = min(LARGEST, facts.images // 2)

@@ -84,6 +84,11 @@ class RunFolder:
         return self.path / "best"
 
     @property
+    def start(self) -> Path:
+        """The encoder as it was before the first step; a folder like that of a run."""
+        return self.path / "start"
+
+    @property
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
         return kind_of(self.config) is not None

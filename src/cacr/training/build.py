@@ -1,10 +1,13 @@
 """From resolved settings to what the loop works with: views, loader, model, optimiser, schedule."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from lightning_fabric import Fabric
+from torch import Tensor, nn
 
 from cacr.config import ResolvedSettings
 from cacr.data import Loader, Source
@@ -13,10 +16,12 @@ from cacr.encoders import (
     build_encoder,
     build_head,
     build_predictor,
+    first_layer,
     fix_positions,
     freeze_patches,
     is_transformer,
     load_weights,
+    set_filters,
     share_statistics,
 )
 from cacr.encoders.heads import usual_hidden
@@ -24,6 +29,7 @@ from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
 from cacr.runs.folder import RunFolder
+from cacr.training.first_layer import filters_from_images
 from cacr.training.job import Training
 from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import run_length
@@ -33,7 +39,12 @@ from cacr.views.presets import shorter_side
 
 
 def build_training(
-    fabric: Fabric, settings: ResolvedSettings, run: RunFolder, source: Source, init: str | None
+    fabric: Fabric,
+    settings: ResolvedSettings,
+    run: RunFolder,
+    source: Source,
+    *,
+    new: bool,
 ) -> Training:
     """Everything that the loop works with.
 
@@ -42,7 +53,7 @@ def build_training(
         settings: of the run.
         run: where it is kept.
         source: the images to train on.
-        init: where the encoder's weights start from, see :func:`build_method`.
+        new: whether it begins here; the weights of another come from its checkpoint.
     """
     preset, views = preset_of(settings), make_views_of(settings, fabric.device)
     loader = Loader(
@@ -57,7 +68,9 @@ def build_training(
         max_unreadable=settings.max_unreadable,
         pin_memory=fabric.device.type == "cuda",
     )
-    method, notes = build_method(settings, init)
+    # Weights from elsewhere and images are for the start only: they need not exist any more when a run is resumed.
+    filters = partial(filters_from_images, fabric, settings, preset, source) if new else None
+    method, notes = build_method(settings, settings.init if new else None, filters)
     encoder = method.encoder
     encoder.info = replace(
         encoder.info,
@@ -113,15 +126,26 @@ class Built(NamedTuple):
     notes: tuple[str, ...]
 
 
-def build_method(settings: ResolvedSettings, init: str | None = None) -> Built:
+Filters = Callable[[nn.Module], Tensor]
+"""Of a backbone: the filters that its first layer starts from."""
+
+
+def build_method(
+    settings: ResolvedSettings, init: str | None = None, filters: Filters | None = None
+) -> Built:
     """The framework, its encoder and objective; the seed alone decides the random weights.
 
     Args:
         settings: of the run.
         init: where the encoder's weights start from: a run, a weights file, ``timm``, or None for random ones.
+        filters: what a first layer that is not random starts from; None where weights are loaded afterwards.
     """
     torch.manual_seed(settings.seed)
     encoder, notes = _build_encoder(settings, init)
+    if settings.first_layer != "random":
+        layer = first_layer(encoder.backbone)
+        given = layer.weight if filters is None else filters(encoder.backbone)
+        set_filters(layer, given, trained=settings.first_layer == "whitened")
     hidden = settings.hidden or usual_hidden(settings.head, encoder.feature_dim, settings.width)
     head = build_head(settings.head, encoder.feature_dim, settings.dim, hidden)
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
@@ -152,6 +176,7 @@ def _build_encoder(settings: ResolvedSettings, init: str | None) -> tuple[Encode
         settings.encoder,
         image_size=settings.image_size,
         width=settings.width,
+        weights=settings.weights,
         pretrained=pretrained,
         any_size=PRESETS[settings.preset].local is not None,
     )

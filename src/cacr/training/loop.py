@@ -74,6 +74,7 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
     job.model.train()
     with Interrupt() as interrupt, figures.progress:
         if position.step == 0:
+            _save_start(job, position)
             figures.at_start()
         for group in _groups(job, position, figures.meter):
             lr = _step(job, position, group, figures.meter)
@@ -152,6 +153,12 @@ def _save(job: Training, position: Position, measured: dict[str, Any]) -> None:
         save_checkpoint(job.run.checkpoints, position.step, state)
         _save_encoder(job, position, job.run.path, measured)
     job.fabric.barrier()
+
+
+def _save_start(job: Training, position: Position) -> None:
+    """Write the encoder as it is before the first step: what it learns is counted from there."""
+    if job.fabric.is_global_zero:
+        _save_encoder(job, position, job.run.start, {})
 
 
 def _save_encoder(job: Training, position: Position, folder: Path, measured: dict[str, Any]) -> None:

@@ -79,8 +79,7 @@ def _pretrain(
     data = prepare_data(asked, run if resuming else None)
     settings = resolve(asked, data.described, world_size=fabric.world_size, device=fabric.device)
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
-    # Weights from elsewhere are for the start only: they need not exist any more when a run is resumed.
-    job = build_training(fabric, settings, run, data.training, init=settings.init if state is None else None)
+    job = build_training(fabric, settings, run, data.training, new=state is None)
     position = Position() if state is None else job.restore(state)
     measured = {} if state is None else state["diagnostics"]
     del state  # or a second copy of all weights would stay in memory while the run trains

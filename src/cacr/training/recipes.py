@@ -79,6 +79,7 @@ _SMALL: dict[str, Any] = {
     "framework": "in_batch",
     "encoder": "small_alexnet",
     "width": 1.0,
+    "head": "linear",
     "optimizer": "sgd",
     "base_lr": 0.12,
     "weight_decay": 1e-4,
@@ -102,12 +103,15 @@ _HCL: dict[str, Any] = {
     "batch_size": 256,
     "epochs": 400,
 }
+_START: dict[str, Any] = {"first_layer": "random", "weights": "paper"}
+"""How the weights of all experiments of the paper start."""
+
 _ONE: dict[str, Any] = {"views": 2}
 _FOUR: dict[str, Any] = {"views": 5}
 
 
 def _add(name: str, summary: str, data: Described, *parts: Mapping[str, Any], **more: Any) -> None:
-    settings: dict[str, Any] = {}
+    settings = dict(_START)
     for part in (*parts, more):
         settings |= part
     RECIPES.register(name)(Recipe(name, summary, data, settings))

@@ -14,7 +14,7 @@ from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import Source
 from cacr.data.order import count_batches
 from cacr.data.workers import usual_workers
-from cacr.encoders import is_transformer, patch_problem
+from cacr.encoders import has_weights_rule, is_transformer, patch_problem
 from cacr.errors import SettingsError, UnreadableImageError
 from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
@@ -114,6 +114,7 @@ def resolve(
     batch = choose("batch_size", _batch_size(data.images, views))
     epochs = choose("epochs", 8 if digits else 200)
     encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
+    choose("weights", "kaiming" if has_weights_rule(encoder) and not settings.init else "paper")
     choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
     batches = max(1, count_batches(data.images, batch, world_size, keep_all=False))
     length = run_length(batches, epochs, settings)
@@ -134,8 +135,9 @@ def resolve(
     as_moco_v3 = transformer and settings.framework == "momentum"
     choose("positions", "fixed" if as_moco_v3 else "learned")
     choose("patches", "frozen" if as_moco_v3 else "trained")
+    choose("first_layer", "random" if settings.init or known["patches"] == "frozen" else "whitened")
     choose("sync_batch_norm", framework.sync_batch_norm)
-    choose("head", framework.usual_head(encoder, transformer))
+    choose("head", framework.usual_head(transformer))
     choose("dim", framework.usual_dim)
     facts = Facts(data.images, batch, length.total, transformer)
     known["framework_options"] = framework.usual_options(facts) | settings.framework_options
@@ -185,10 +187,10 @@ def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: b
     encoder, size = settings.encoder, settings.image_size
     local = preset.resized(size).with_options(**settings.view_options).local
     sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
+    found = _start_problems(settings)
     if transformer:
         wrong = {name: patch_problem(encoder, side) for side, name in sizes.items()}
-        return [f"{name}: {problem}" for name, problem in wrong.items() if problem]
-    found = []
+        return found + [f"{name}: {problem}" for name, problem in wrong.items() if problem]
     if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
         found.append(
             f"{encoder} takes images of one size, preset {preset.name} has views of {size} and {local.size} pixels: "
@@ -198,6 +200,19 @@ def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: b
         if getattr(settings, name) != usual:
             found.append(f"{name} is a setting of transformers, {encoder} has none: leave it out")
     return found
+
+
+def _start_problems(settings: ResolvedSettings) -> list[str]:
+    """Rules for the first weights that contradict each other."""
+    if settings.first_layer == "random":
+        return []
+    if settings.init:
+        return [
+            f"first_layer={settings.first_layer} would replace weights of {settings.init}: leave it out, or --init"
+        ]
+    if settings.patches == "frozen":
+        return [f"patches=frozen keeps random patches, not first_layer={settings.first_layer}: leave one out"]
+    return []
 
 
 class RunLength(NamedTuple):

@@ -1,0 +1,79 @@
+"""The first layer of an encoder, from the images that it will be trained on."""
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from cacr.config import ResolvedSettings
+from cacr.data import Loader, Source, StreamSource
+from cacr.encoders import cut_patches, filters_for, first_layer
+from cacr.errors import UserError
+from cacr.randomness import generator, numpy_generator
+from cacr.views import Preset, Views
+from cacr.views.presets import probe_test
+
+IMAGES = 1024
+"""Images whose patches are looked at."""
+
+BATCH = 64
+
+
+def filters_from_images(
+    fabric: Fabric, settings: ResolvedSettings, preset: Preset, source: Source, backbone: nn.Module
+) -> Tensor:
+    """Filters that whiten patches of the training images; every process must call this.
+
+    Images are seen as in evaluation: resized and their centre cut out. The seed draws them and the patches. The
+    first process looks at them and tells the others, so that all start alike.
+
+    Args:
+        fabric: the process.
+        settings: of the run.
+        preset: gives the statistics by which images are normalised.
+        source: the images to train on.
+        backbone: whose first layer is to be replaced.
+    """
+    filters = None
+    if fabric.is_global_zero:
+        layer, draw = first_layer(backbone), generator("first layer", settings.seed)
+        patches = _patches(settings, preset, source, layer, draw)
+        filters = filters_for(layer, patches, draw)
+    told = fabric.broadcast(filters)
+    assert told is not None
+    return told.cpu()
+
+
+def _patches(
+    settings: ResolvedSettings, preset: Preset, source: Source, layer: nn.Conv2d, draw: torch.Generator
+) -> Tensor:
+    """Patches (n, 3 * height * width) of a sample of the images."""
+    seen = probe_test(settings.image_size, preset.mean, preset.std)
+    views = Views(seen.views, seen.mean, seen.std)
+    loader = Loader(
+        source.subset(_sample(source, settings.seed)),
+        batch_size=BATCH,
+        seed=settings.seed,
+        workers=settings.workers,
+        crop=views.crop,
+        shuffle=False,
+        at_least=views.at_least,
+        max_unreadable=1.0,
+    )
+    try:
+        found = [cut_patches(views(batch.images, draw)[0][0], layer, draw) for batch in loader.epoch(0)]
+    finally:
+        loader.close()
+    if not found:
+        raise UserError(
+            f"none of {IMAGES} images of {source.name} can be read: give --set first_layer=random"
+        )
+    return torch.cat(found)
+
+
+def _sample(source: Source, seed: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Numbers of images, ascending; a stream is too costly to jump about in: its first ones."""
+    count = min(IMAGES, len(source))
+    if isinstance(source, StreamSource):
+        return np.arange(count)
+    return np.sort(numpy_generator("first layer", seed).permutation(len(source))[:count])
