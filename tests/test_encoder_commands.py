@@ -18,6 +18,18 @@ def test_search_lists_and_draws(run: Run, trained: Path, classes: Path, tmp_path
     refused(run, ["search", tmp_path, image, "--data", classes], "holds no encoder.safetensors")
 
 
+def test_features_are_read_as_asked(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:
+    image, out = classes / "train" / "apples" / "image004.png", tmp_path / "read.npz"
+    search = ["search", trained, image, "--data", classes, "--reader"]
+    assert run(*search, "raw")[0] == 0
+    refused(run, [*search, "withe"], "no reader 'withe'; did you mean white")
+    embed = ["embed", trained, classes, "--out", out, "--reader", "white"]
+    refused(run, [*embed, "--reader-components", 0], "reader-components")
+    assert run(*embed)[0] == 0 and out.exists()
+    evaluate = ["evaluate", trained, "--data", classes, "--set", "knn.reader=grey", "--protocol", "knn"]
+    refused(run, evaluate, "knn: reader must be 'raw', 'centred', 'half_white' or 'white'")
+
+
 def test_export_prints_how_to_load_the_file(run: Run, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "encoder.safetensors"
     code, text = run("export", trained, "--to", "torch", "--out", out)

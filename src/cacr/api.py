@@ -7,11 +7,13 @@ from typing import Any
 
 from cacr.diagnostics.observer import observe
 from cacr.distributed import is_first_process
+from cacr.errors import UserError
 from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evaluate_run, write_comparison
 from cacr.evaluation import evaluate_suite as measure_suite
 from cacr.evaluation.settings import quick_options
 from cacr.exporting import Exported, export_run
 from cacr.features import Found, WrittenFeatures, embed_source, search_source
+from cacr.features.run_reader import save_readers
 from cacr.files import require_new_file
 from cacr.reporting import (
     MOST_PICTURES,
@@ -49,12 +51,22 @@ def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False,
         if outcome.status == "finished" and verdict:
             console.print(in_words(verdict))
         if outcome.status in ("finished", "stopped"):
+            _save_readers(RunFolder(Path(out)), console)
             console.print("writing the page of the run ...")
             # As many images as may have a picture: more of them are for `cacr report`, where they are asked for.
             write_report([Path(out)], points=MOST_PICTURES, stage=bar)
         else:
             refresh_report(Path(out))
     return outcome
+
+
+def _save_readers(run: RunFolder, console: CleanConsole) -> None:
+    """Fit the readers of a run's encoders; a run without them is whole, and what they lack is told."""
+    try:
+        with bar("fitting the reader") as progress:
+            save_readers(run, progress)
+    except UserError as error:
+        console.print(f"note: no reader was saved with the encoder ({error})")
 
 
 def evaluate(
@@ -171,7 +183,7 @@ def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Writ
         run: a run folder, or a ``.safetensors`` file of an encoder.
         data: a folder of images, or the name of a data set.
         out: the file, which must not exist yet.
-        settings: ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
+        settings: ``reader``, ``reader_components``, ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
             :func:`cacr.features.embed_source`.
 
     Returns:
@@ -191,8 +203,8 @@ def search(
         image: the path of an image, or the number of one in the data.
         data: a folder of images, or the name of a data set.
         out: a picture of what was found to write, which must not exist yet.
-        settings: ``k``, ``features``, ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
-            :func:`cacr.features.search_source`.
+        settings: ``k``, ``features``, ``reader``, ``reader_components``, ``part``, ``data_root``, ``download`` and
+            ``max_unreadable`` of :func:`cacr.features.search_source`.
     """
     if out is not None:
         require_new_file(Path(out), PICTURES)
@@ -211,7 +223,8 @@ def export(*, run: AnyPath, to: str, out: AnyPath) -> Exported:
         to: ``timm``, ``torch`` or ``onnx``.
         out: the file, which must not exist yet. Its description and its model card are written beside it:
             ``photos.json`` and ``photos.md`` to ``photos.safetensors``, ``photos.onnx.json`` and ``photos.onnx.md``
-            to ``photos.onnx``.
+            to ``photos.onnx``; where the encoder has a reader also ``photos.reader.safetensors`` or
+            ``photos.onnx.reader.safetensors``.
     """
     with working("exporting, and comparing with the original"):
         return export_run(Path(run), to, Path(out))

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from cacr.diagnostics import evidence
 from cacr.diagnostics.evidence import (
+    FEWEST,
     HALVINGS,
     feature_rank,
     feature_spread,
@@ -30,7 +31,7 @@ OF_READ = {
 OF_ALL = {"feature_rank", "feature_rank_share", "feature_spread"}
 
 
-def _views(images: int = 60, dim: int = 20, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, ...]:
+def _views(images: int = 72, dim: int = 20, noise: float = 1.0, seed: int = 0) -> tuple[np.ndarray, ...]:
     """Features of images in five views: centre (n, dim), two random and two stronger ones (2, n, dim)."""
     rng = np.random.default_rng(seed)
     centre = rng.normal(size=(images, dim)) * np.linspace(2, 0.5, dim) + 3
@@ -49,7 +50,7 @@ def test_every_figure_is_that_of_its_definition() -> None:
     randoms, strongs = ([oracle.read(centre, view) for view in views] for views in (random, strong))
     seen = np.mean([oracle.retrieval(*randoms), oracle.retrieval(*randoms[::-1])], axis=0)
     hard = np.mean([oracle.retrieval(view, read) for view in strongs], axis=0)
-    orders = [torch.randperm(60, generator=generator("halves", number)).numpy() for number in range(HALVINGS)]
+    orders = [torch.randperm(72, generator=generator("halves", number)).numpy() for number in range(HALVINGS)]
     rank = oracle.feature_rank(centre)
     assert found == pytest.approx(
         {
@@ -71,13 +72,13 @@ def test_every_figure_is_that_of_its_definition() -> None:
 
 def test_more_dimensions_than_images_are_read_alike() -> None:
     """Components come from the smaller matrix then."""
-    centre, random, strong = _views(images=40, dim=90)
+    centre, random, strong = _views(images=70, dim=150)
     found = measure_features(*_tensors(centre, random, strong))
     read = oracle.read(centre, centre)
     hard = np.mean([oracle.retrieval(oracle.read(centre, view), read) for view in strong], axis=0)
     assert (found["strong_retrieval"], found["strong_rank"]) == pytest.approx(tuple(hard))
     assert found["feature_rank"] == pytest.approx(oracle.feature_rank(centre))
-    assert found["feature_rank_share"] == pytest.approx(oracle.feature_rank(centre) / 39)
+    assert found["feature_rank_share"] == pytest.approx(oracle.feature_rank(centre) / 69)
 
 
 def test_the_reader_makes_scale_shift_and_rotation_of_features_meaningless() -> None:
@@ -123,7 +124,7 @@ def test_random_features_score_what_guessing_scores() -> None:
 @pytest.mark.parametrize("rounding", [0.0, 1e-7], ids=["equal", "rounded"])
 def test_collapsed_features_score_what_guessing_scores(rounding: float) -> None:
     """All alike, up to the rounding of float32: whoever breaks ties in favour of the own image finds all of them."""
-    rng, n = np.random.default_rng(0), 50
+    rng, n = np.random.default_rng(0), 70
     point = rng.normal(size=30)
     seen = [point * (1 + rounding * rng.normal(size=(*views, n, 30))) for views in ((), (2,), (2,))]
     found = measure_features(*_tensors(*(x.astype(np.float32) for x in seen)))
@@ -158,21 +159,21 @@ def test_rank_and_spread_where_they_are_known() -> None:
     assert feature_spread(torch.tensor([[1.0, 0.0], [-3.0, 0.0]]).double()) == pytest.approx(2)
 
 
-@pytest.mark.parametrize("images", [2, 15])
+@pytest.mark.parametrize("images", [2, FEWEST - 1])
 def test_few_images_have_rank_and_spread_alone(images: int) -> None:
     found = measure_features(*_tensors(*_views(images=images)))
     assert found.keys() == OF_ALL and all(np.isfinite(value) for value in found.values())
 
 
 def test_the_fewest_images_have_all_figures() -> None:
-    found = measure_features(*_tensors(*_views(images=16)))
+    found = measure_features(*_tensors(*_views(images=FEWEST)))
     assert found.keys() == OF_ALL | OF_READ and all(np.isfinite(value) for value in found.values())
 
 
 def test_of_many_images_some_are_looked_at_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images lie in the order of their classes: the first ones would be of a few classes."""
-    seen = _tensors(*_views(images=61))
-    monkeypatch.setattr(evidence, "MOST", 31)
+    seen = _tensors(*_views(images=2 * FEWEST + 3))
+    monkeypatch.setattr(evidence, "MOST", FEWEST + 2)
     assert measure_features(*seen) == measure_features(*(x[..., ::2, :] for x in seen))
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.decomposition import PCA
 
 from cacr.diagnostics.measures import effective_rank, measure_embeddings, minibatches, online_knn
 from cacr.losses import OBJECTIVES
@@ -110,6 +111,25 @@ def test_online_knn_votes_among_the_other_images() -> None:
         right += int(np.argmax(votes)) == labels[i]
     assert 10 < right < 40
     assert online_knn(torch.from_numpy(3 * x), torch.from_numpy(labels)) == right / 40
+
+
+def test_online_knn_reads_the_features_of_many_images() -> None:
+    """What tells the classes apart is small beside a common part and a direction that varies for another reason."""
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 120)
+    x = np.concatenate([20 + 30 * rng.normal(size=(120, 1)), 0.1 * rng.normal(size=(120, 3))], axis=1)
+    x[:, 1:] += 0.3 * np.eye(3)[labels]
+    white = PCA(4, whiten=True).fit_transform(x.astype(np.float32).astype(np.float64))
+    white /= np.linalg.norm(white, axis=1, keepdims=True)
+    cosines = white @ white.T - 9 * np.eye(120)
+    near = np.argsort(-cosines, axis=1)[:, :20]
+    votes = [
+        [sum(math.exp(cosines[i, j] / 0.07) for j in near[i] if labels[j] == c) for c in range(3)]
+        for i in range(120)
+    ]
+    expected = float((np.argmax(votes, axis=1) == labels).mean())
+    assert expected > 0.9
+    assert online_knn(torch.from_numpy(x).float(), torch.from_numpy(labels)) == pytest.approx(expected)
 
 
 def test_online_knn_with_fewer_images_than_neighbours() -> None:

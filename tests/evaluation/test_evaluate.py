@@ -15,6 +15,7 @@ from cacr.evaluation.data.task import Task
 from cacr.evaluation.protocols.knn import knn_predict
 from cacr.evaluation.protocols.linear import LinearSettings, fit_linear
 from cacr.evaluation.protocols.linear_paper import PaperLinearSettings, linear_paper
+from cacr.features.reader import COMPONENTS, READER
 from cacr.reporting.results import results_table
 from tests.evaluation.conftest import write_images
 
@@ -34,7 +35,8 @@ def test_results_say_what_they_depend_on(run: Path, images: Path) -> None:
     assert [path.name[:-14] for path in files] == [f"knn-{images.name}", f"linear-{images.name}"]
     stored = json.loads(files[0].read_text())
     assert stored["score"] == results[0].score > 0.8
-    assert stored["settings"] == {"k": 3, "temperature": 0.07, "labels_per_class": None, "draws": 5}
+    reader = {"reader": READER, "reader_components": COMPONENTS}
+    assert stored["settings"] == {"k": 3, "temperature": 0.07, "labels_per_class": None, "draws": 5, **reader}
     assert stored["seed"] == 5
     assert stored["counts"] == {"train_images": 36, "test_images": 9, "classes": 3, "unreadable": 0}
     assert stored["training"] == {"images": 30, "views": 5, "steps": 7}

@@ -15,11 +15,13 @@ import torch
 from PIL import Image
 
 import cacr
-from cacr.encoders import build_encoder, load_encoder, save_encoder
+from cacr.encoders import ReaderKind, build_encoder, load_encoder, save_encoder
+from cacr.encoders.reader_file import READER, save_reader
 from cacr.errors import UserError
 from cacr.evaluation import write_result
 from cacr.exporting import FORMATS, export_run
-from cacr.exporting.card import preparation
+from cacr.exporting.card import comparison, preparation
+from cacr.features.reader import fit_reader
 
 pytestmark = pytest.mark.trains
 
@@ -189,6 +191,35 @@ def test_one_name_serves_two_formats_each_with_its_own_description_and_card(
     second.file.unlink()
     with pytest.raises(UserError, match=r"photos\.onnx\.json exists already"):
         export_run(trained, "onnx", tmp_path / "photos.onnx")
+
+
+@pytest.mark.parametrize(
+    ("to", "name", "kind"), [("torch", "a.safetensors", "white"), ("onnx", "a.onnx", "centred")]
+)
+def test_the_reader_goes_along_and_the_card_says_how_to_use_it(
+    to: str, name: str, kind: ReaderKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _save(tmp_path / "run", "small_alexnet", 16, 0.05)
+    encoder = load_encoder(run)
+    with torch.inference_mode():
+        features = encoder(_images(16, 80))
+    reader = fit_reader(features, kind, 8)
+    save_reader(run / READER, reader, encoder)
+    done = export_run(run, to, tmp_path / "new" / name)
+    assert done.reader == tmp_path / "new" / f"{name.removesuffix('.safetensors')}.reader.safetensors"
+    lines = comparison(reader, done.reader.name)
+    assert lines in done.card.read_text()
+    monkeypatch.chdir(done.reader.parent)
+    names: dict[str, object] = {"features": features.numpy()}
+    exec(compile(lines, "card", "exec"), names)
+    read = torch.nn.functional.normalize(reader(features), dim=1)
+    np.testing.assert_allclose(names["cosines"], read @ read.T, atol=1e-4)
+    if to == "torch":
+        copied = load_encoder(done.file).reader
+        assert copied is not None and torch.equal(copied(features), reader(features))
+        done.file.unlink(), done.info.unlink(), done.card.unlink()
+        with pytest.raises(UserError, match=r"a\.reader\.safetensors exists already"):
+            export_run(run, to, done.file)
 
 
 def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,12 @@ def test_baselines_see_the_same_images(run: Path) -> None:
     expected = torch.stack([encoder.preprocess(image).flatten() for image in source.images])
     torch.testing.assert_close(values, expected)
     assert pixels.feature_dim == values.shape[1] == 3 * 16 * 16
+
+    large = BASELINES["pixels"](replace(encoder.info, image_size=64), 0)
+    image = torch.randn(1, 3, 64, 64)
+    means = image.reshape(1, 3, 32, 2, 32, 2).mean(dim=(3, 5)).flatten(1)
+    torch.testing.assert_close(large(image), means)
+    assert large.feature_dim == 3 * 32 * 32
 
     state = torch.random.get_rng_state()
     untrained = [BASELINES["untrained"](encoder.info, seed) for seed in (1, 1, 2)]

@@ -21,8 +21,10 @@ from PIL import Image
 from cacr.config import parse_assignment, read_settings_file
 from cacr.data import ArraySource, Source, StreamSource, open_source
 from cacr.decode import read_rgb
+from cacr.encoders import Reader as FeatureReader
 from cacr.encoders import build_encoder, load_encoder, save_encoder
 from cacr.encoders.initial_weights import load_weights
+from cacr.encoders.reader_file import READER, save_reader
 from cacr.errors import UserError
 from cacr.evaluation.settings import Evaluation
 from cacr.features.search import read_features
@@ -164,6 +166,12 @@ def _webvision(folder: Path) -> None:
     (folder / "info" / "synsets.txt").write_bytes(b"n01440764 tench\nn01443537 goldfish\n")
 
 
+def _save_reader(folder: Path) -> None:
+    save_encoder(folder, ENCODER, ENCODER.info)
+    dim = ENCODER.feature_dim
+    save_reader(folder / READER, FeatureReader("white", 70, torch.ones(dim), torch.ones(dim, 2)), ENCODER)
+
+
 SETTINGS = b"epochs: 3\nlr: 0.1\nviews: 4\nt_neg: 2\ngrey: 0.2\nmilestones: [0.5, 0.8]\nobjective_options: {t_pos: 1}\n"
 
 READERS = {
@@ -178,6 +186,7 @@ READERS = {
     "weights of an encoder": Reader(
         "encoder.safetensors", lambda f: save_encoder(f, ENCODER, ENCODER.info), lambda f: load_encoder(f)
     ),
+    "reader of an encoder": Reader("reader.safetensors", _save_reader, lambda f: load_encoder(f)),
     "weights to start from": Reader(
         "a.pt", _write("a.pt", _torch_file()), lambda f: load_weights(ENCODER, f / "a.pt")
     ),

@@ -16,11 +16,13 @@ from PIL import Image
 
 from cacr.data import ArraySource
 from cacr.features.machine import Machine
+from cacr.features.reader import fit_reader
 from cacr.reporting import gallery as module
 from cacr.reporting import queries
 from cacr.reporting.gallery import build_gallery
 from cacr.reporting.model import load_model
 from cacr.reporting.queries import weight_figures
+from cacr.reporting.relations import relate, silent
 from cacr.reporting.shown import open_shown
 from cacr.reporting.sprites import Sheet, SquareCrop, pictures
 from cacr.runs.run import Run
@@ -129,6 +131,21 @@ def test_images_of_a_stream_are_shown(trained: Path, tmp_path: Path) -> None:
     found = [re.search(r"part-(\d)\.tar, image (\d+)", name) for name in _names(gallery)]
     expected = [15 * (8 * int(match[1]) + int(match[2])) for match in found if match]
     assert len(expected) == 10 and np.abs(_cells(gallery)[:, 0] - expected).max() < 10
+
+
+def test_neighbours_are_those_of_features_as_they_are_read(coloured_run: Path) -> None:
+    model = load_model(Run.open(coloured_run))
+    shown = open_shown(model.run.settings, None)
+    draw = torch.Generator().manual_seed(0)
+    features = 50 + torch.randn(len(shown.numbers) * 2, model.encoder.feature_dim, generator=draw)
+    reader = fit_reader(features, "white", 5)
+    some = features[: len(shown.numbers)]
+    for own, expected in ((reader, reader(some)), (None, some)):  # fewer than 64 images are read raw
+        model.encoder.reader = own
+        x = torch.nn.functional.normalize(expected.double(), dim=1)
+        nearest = (x @ x.T - 9 * torch.eye(len(x))).topk(8, dim=1).values
+        related = relate(model, some, shown, Machine(), silent)
+        torch.testing.assert_close(related.neighbours.value.double(), nearest, rtol=0, atol=1e-5)
 
 
 def test_two_runs_share_the_points(coloured_run: Path, trained: Path) -> None:

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save, save_file
 
+from cacr.encoders import Reader, load_encoder
+from cacr.encoders.reader_file import READER, save_reader
 from cacr.errors import UserError
 from cacr.reporting.model import load_model
 from cacr.runs.folder import RunFolder
@@ -64,9 +66,12 @@ def whole(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     row = {"step": 10, "epoch": 2.0, **measured, "entropy": 2.0, "max_entropy": 2.5, "knn": 0.5}
     with folder.metrics.open("a") as file:
         file.write(json.dumps(row) + "\n")
+    encoder = load_encoder(path)
+    dim = encoder.feature_dim
+    save_reader(path / READER, Reader("white", 70, torch.zeros(dim), torch.ones(dim, 2)), encoder)
     best = folder.best
     best.mkdir()
-    for name in ("encoder.json", "encoder.safetensors"):
+    for name in ("encoder.json", "encoder.safetensors", READER):
         shutil.copy(path / name, best)
     return path
 
@@ -135,6 +140,7 @@ FILES = [
     "config.yaml",
     "encoder.json",
     "encoder.safetensors",
+    READER,
     "metrics.jsonl",
     "verdict.json",
     "held_out.json",

@@ -13,6 +13,9 @@ PartOption = Annotated[str, typer.Option(help="Images of data that has parts: pr
 MaxUnreadable = Annotated[
     float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
 ]
+ReaderComponents = Annotated[
+    int | None, typer.Option(min=1, help="Principal components that a reader which is fitted keeps.")
+]
 
 
 def _check_part(part: str) -> None:
@@ -93,6 +96,14 @@ def embed(
     ],
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
     out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz or .parquet.")],
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Features as they are to be compared: auto (the run's own reader), centred, half_white or white.",
+        ),
+    ] = None,
+    reader_components: ReaderComponents = None,
     part: PartOption = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
@@ -102,7 +113,9 @@ def embed(
     from cacr.api import embed as write
 
     _check_part(part)
-    values = given(None, data_root=data_root, download=download)
+    values = given(
+        None, data_root=data_root, download=download, reader=reader, reader_components=reader_components
+    )
     done = write(run=run, data=data, out=out, part=part, max_unreadable=max_unreadable, **values)
     show(f"{done.images:,} images of the {done.part} part written to {out}")
     if done.unreadable:
@@ -127,6 +140,14 @@ def search(
             parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."
         ),
     ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="How features are read: raw, centred, half_white or white; left out: by the run's own reader.",
+        ),
+    ] = None,
+    reader_components: ReaderComponents = None,
     part: PartOption = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
@@ -143,7 +164,14 @@ def search(
     from cacr.files import printable
 
     _check_part(part)
-    values = given(None, data_root=data_root, download=download, features=features)
+    values = given(
+        None,
+        data_root=data_root,
+        download=download,
+        features=features,
+        reader=reader,
+        reader_components=reader_components,
+    )
     found = find(
         run=run,
         image=image if image.isdecimal() else path(image),
@@ -185,6 +213,8 @@ def export(
 
     done = write(run=run, to=to, out=out)
     show(f"encoder: {done.file}\ndescription: {done.info}\nmodel card: {done.card}")
+    if done.reader is not None:
+        show(f"reader, for search and nearest neighbours: {done.reader}")
     show(f"largest difference of a feature: {done.difference:.1e} of the largest feature")
     if not done.finished:
         show("note: the run has not come to its end; this is the encoder of its last checkpoint")

@@ -11,11 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cacr.encoders import ReaderKind
+from cacr.features.reader import LEAST_IMAGES, fit_reader
 from cacr.losses.engine.pairs import unit
 from cacr.randomness import generator
 
+READER: ReaderKind = "white"
 COMPONENTS = 64
-"""Principal components, at most, that a reader keeps; and at most a quarter of the images."""
+"""The reader of these figures: always the same one, so that runs compare."""
 
 NEIGHBOURS = 10
 """Of an image, that are compared between its views."""
@@ -23,8 +26,8 @@ NEIGHBOURS = 10
 CLUSTERS, HALVINGS, ROUNDS = 10, 8, 20
 """Of half of the images, at most; divisions into halves that are averaged; rounds of k-means."""
 
-FEWEST = 16
-"""Images below which only rank and spread are measured: three components and ten neighbours of so few say nothing."""
+FEWEST = LEAST_IMAGES
+"""Images below which only rank and spread are measured: no reader can be fitted."""
 
 MOST = 1024
 """Images, at most, that are looked at, evenly over all of them: matrices of more would cost more than their views."""
@@ -61,8 +64,10 @@ def measure_features(centre: Tensor, random: Tensor, strong: Tensor) -> dict[str
     }
     if len(centre) < FEWEST:
         return figures
-    read = _fit_reader(centre)
-    centre, random, strong = read(centre), read(random), read(strong)
+    reader = fit_reader(centre, READER, COMPONENTS)
+    centre, random, strong = (
+        unit(reader(x.flatten(0, -2)).double()).view(*x.shape[:-1], -1) for x in (centre, random, strong)
+    )
     view_retrieval, view_rank = _mean_of(retrieval(*random), retrieval(*random.flip(0)))
     strong_retrieval, strong_rank = _mean_of(*(retrieval(view, centre) for view in strong))
     return figures | {
@@ -223,32 +228,6 @@ def feature_spread(features: Tensor) -> float:
     x = unit(features)
     together = x.sum(0).square().sum() - x.square().sum()  # of all i != j, without the matrix
     return 1 - float(together) / (len(x) * (len(x) - 1))
-
-
-class _Reader(NamedTuple):
-    """Centres and whitens features (..., dim), then makes them unit vectors: unit((x - mean) map)."""
-
-    mean: Tensor
-    map: Tensor
-
-    def __call__(self, features: Tensor) -> Tensor:
-        return unit((features - self.mean) @ self.map)
-
-
-def _fit_reader(features: Tensor) -> _Reader:
-    """PCA whitening by features (n, dim): leading components, each divided by its standard deviation.
-
-    Components are the eigenvectors v of C'C, C the centred features, or C'u / sqrt(l) of those u of CC'.
-    """
-    mean = features.mean(0)
-    centred = features - mean
-    squares, vectors = torch.linalg.eigh(_gram(centred))
-    leading = squares.flip(0)[: min(COMPONENTS, len(features) // 4)]
-    leading = leading[leading > _rounding(features)]
-    vectors = vectors.flip(1)[:, : len(leading)]
-    if len(vectors) < features.shape[1]:
-        vectors = centred.T @ vectors / leading.sqrt()
-    return _Reader(mean, vectors * (len(features) / leading).sqrt())
 
 
 def _gram(centred: Tensor) -> Tensor:

@@ -36,14 +36,10 @@ def how_measured(*, t_pos: float, t_neg: float) -> dict[str, Any]:
     return {
         "entropies": {"minibatch": measures.MINIBATCH, "t_pos": measures.T_POS, "t_neg": measures.T_NEG},
         "reversed_forces": {"t_pos": t_pos, "t_neg": t_neg},
-        "knn": {
-            "k": measures.NEIGHBOURS,
-            "temperature": measures.TEMPERATURE,
-            "neighbours": "the other measured images",
-        },
+        "knn": measures.KNN,
         "features": {
             "images": f"at most {evidence.MOST}",
-            "reader": f"whitened, at most {evidence.COMPONENTS} components and a quarter of the images",
+            "reader": f"{evidence.READER}, {evidence.COMPONENTS} components, fitted on the centre views",
             "neighbours": evidence.NEIGHBOURS,
             "clusters": evidence.CLUSTERS,
             "halvings": evidence.HALVINGS,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from cacr.features.neighbours import vote
+from cacr.features.reader import COMPONENTS, READER, fit_reader
 from cacr.losses.engine.pairs import unit
 from cacr.losses.measures import (
     alignment,
@@ -23,6 +24,14 @@ T_POS, T_NEG = 1.0, 2.0
 
 NEIGHBOURS, TEMPERATURE = 20, 0.07
 """Of the online kNN: neighbours that vote, each with exp(cosine / temperature)."""
+
+KNN = {
+    "k": NEIGHBOURS,
+    "temperature": TEMPERATURE,
+    "neighbours": "the other measured images",
+    "reader": f"{READER}, {COMPONENTS} components, fitted on the measured images",
+}
+"""How the online kNN is measured, for people."""
 
 
 @torch.no_grad()
@@ -87,7 +96,9 @@ def effective_rank(z: Tensor) -> float:
 
 @torch.no_grad()
 def online_knn(features: Tensor, labels: Tensor) -> float:
-    """The share of images whose class the nearest other images vote for.
+    """The share of images whose class the nearest other images vote for, by features as they are read.
+
+    The reader (:mod:`cacr.features.reader`) is the default one, fitted on these features.
 
     Each of the :data:`NEIGHBOURS` nearest (all others where there are fewer) votes for its class with
     exp(cosine / :data:`TEMPERATURE`).
@@ -96,7 +107,7 @@ def online_knn(features: Tensor, labels: Tensor) -> float:
         features: (n, dim), of any length.
         labels: (n,) numbers of the classes.
     """
-    x = unit(features)
+    x = unit(fit_reader(features)(features))
     cosines = (x @ x.T).fill_diagonal_(-torch.inf)
     near, index = cosines.topk(min(NEIGHBOURS, len(x) - 1), dim=1)
     _, labels = torch.unique(labels, return_inverse=True)  # numbers of classes may have gaps

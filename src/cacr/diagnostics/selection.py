@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cacr.encoders.files import WEIGHTS
+from cacr.encoders.files import WEIGHTS, reader_file
 from cacr.errors import UserError
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
@@ -33,8 +33,9 @@ def drop_best_after(run: RunFolder, step: int) -> None:
     """Forget an encoder that a resumed run has not reached yet: it may never be reached again."""
     kept = _measured(RunFolder(run.best))
     if not kept or kept["step"] > step:
-        for suffix in (".json", ".safetensors"):
-            (run.best / WEIGHTS).with_suffix(suffix).unlink(missing_ok=True)
+        weights = run.best / WEIGHTS
+        for path in (weights, weights.with_suffix(".json"), reader_file(weights)):
+            path.unlink(missing_ok=True)
 
 
 def describe_best(run: RunFolder) -> str | None:

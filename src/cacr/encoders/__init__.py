@@ -9,6 +9,7 @@ from cacr.encoders.files import load_encoder, save_encoder
 from cacr.encoders.first_layer import cut_patches, filters_for, first_layer, set_filters
 from cacr.encoders.heads import HEADS, build_head, build_predictor
 from cacr.encoders.initial_weights import LoadedWeights, load_weights
+from cacr.encoders.reader import Reader, ReaderKind
 from cacr.encoders.registry import ENCODERS
 from cacr.encoders.vit import fix_positions, freeze_patches, patch_problem
 
@@ -18,6 +19,8 @@ __all__ = [
     "Encoder",
     "EncoderInfo",
     "LoadedWeights",
+    "Reader",
+    "ReaderKind",
     "build_encoder",
     "build_head",
     "build_predictor",

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from cacr.config import FORMAT
 from cacr.encoders.preprocess import ImageLike, centre_crop, normalise, to_pil
+from cacr.encoders.reader import Reader
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,14 @@ class Encoder(nn.Module):
     Attributes:
         backbone: The network; its state dict is what ``encoder.safetensors`` holds.
         info: Architecture, image size, normalisation and training.
+        reader: How its features are to be compared; None where nobody has fitted one.
     """
 
     def __init__(self, backbone: nn.Module, info: EncoderInfo) -> None:
         super().__init__()
         self.backbone = backbone
         self.info = info
+        self.reader: Reader | None = None
 
     @property
     def feature_dim(self) -> int:

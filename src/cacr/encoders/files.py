@@ -12,6 +12,7 @@ from safetensors.torch import save
 
 from cacr.encoders.build import build_encoder
 from cacr.encoders.encoder import Encoder, EncoderInfo
+from cacr.encoders.reader_file import READER, load_reader
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
 from cacr.reading.documents import read_json
@@ -40,11 +41,12 @@ def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
     write_atomically(weights.with_suffix(".json"), description.encode())
 
 
-def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """The encoder of a run, in evaluation mode.
+def load_encoder(path: str | os.PathLike[str], *, with_reader: bool = True) -> Encoder:
+    """The encoder of a run, in evaluation mode, with its reader where one is stored for these weights.
 
     Args:
         path: A run folder, or a ``.safetensors`` file with its ``.json`` beside it.
+        with_reader: Look for a reader; without it a damaged one does not matter.
 
     Example:
         >>> encoder = load_encoder("runs/demo")                                       # doctest: +SKIP
@@ -65,6 +67,7 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
             f"but {info.encoder} gives {encoder.feature_dim}"
         )
     encoder.info = info
+    encoder.reader = load_reader(reader_file(weights), encoder) if with_reader else None
     return encoder.eval()
 
 
@@ -78,6 +81,14 @@ def weights_file(path: Path) -> Path:
         raise UserError(f"{path} holds no {WEIGHTS}: not a run folder, or its pretraining has not finished")
     require_file(file)
     return file
+
+
+def reader_file(weights: Path) -> Path:
+    """Where the reader of a weights file lies: ``photos.reader.safetensors`` beside ``photos.safetensors``."""
+    if weights.name == WEIGHTS:
+        return weights.with_name(READER)
+    name = weights.stem if weights.suffix.lower() == ".safetensors" else weights.name
+    return weights.with_name(f"{name}.{READER}")
 
 
 def read_info(path: Path) -> EncoderInfo:

@@ -12,6 +12,9 @@ from cacr.registry import Registry
 BASELINES: Registry[Callable[[EncoderInfo, int], Encoder]] = Registry("baseline")
 """Name -> function of a trained encoder's description and a seed: what is measured beside that encoder."""
 
+PIXELS_SIDE = 32
+"""Of the images whose pixels are features."""
+
 
 @BASELINES.register("untrained")
 def untrained(info: EncoderInfo, seed: int) -> Encoder:
@@ -25,8 +28,9 @@ def untrained(info: EncoderInfo, seed: int) -> Encoder:
 
 @BASELINES.register("pixels")
 def pixels(info: EncoderInfo, seed: int) -> Encoder:
-    """The normalised pixels themselves, after the same preprocessing."""
-    dim = 3 * info.image_size**2
-    return Encoder(
-        nn.Flatten(), replace(info, encoder="pixels", width=1.0, feature_dim=dim, preset=None, training={})
-    ).eval()
+    """The normalised pixels themselves, after the same preprocessing, in images of at most 32 pixels a side."""
+    side = min(info.image_size, PIXELS_SIDE)
+    # Means of squares: larger images would give their noise the most features, and hide what they show.
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(side), nn.Flatten())
+    described = replace(info, encoder="pixels", width=1.0, feature_dim=3 * side**2, preset=None, training={})
+    return Encoder(network, described).eval()

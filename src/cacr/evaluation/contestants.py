@@ -36,7 +36,7 @@ def contestants(run: str | Path, settings: EvaluateSettings) -> list[Contestant]
         UserError: an encoder that cannot be loaded, an unknown baseline, or a folder that cannot be written.
     """
     make_baselines = {name: BASELINES[name] for name in settings.baselines}
-    encoder = load_encoder(run)
+    encoder = load_encoder(run, with_reader=False)  # readers are fitted alike for all contestants
     folder, weights = evaluation_folder(run), fingerprint(weights_file(Path(run)))
     require_writable(folder)
     models = {"encoder": encoder}

@@ -1,12 +1,13 @@
 """The model card: what an encoder is, what it learned from, what is known about it and what is not."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import cacr
 from cacr.config import PretrainSettings
-from cacr.encoders import Encoder, EncoderInfo
+from cacr.encoders import Encoder, EncoderInfo, Reader
 from cacr.errors import UserError
 from cacr.evaluation import Result
 from cacr.files import printable
@@ -25,6 +26,7 @@ def model_card(
     title: str,
     to: str,
     code: str,
+    reader: str | None = None,
 ) -> str:
     """The card as Markdown, with the header that model hubs read.
 
@@ -37,6 +39,7 @@ def model_card(
         title: Name of the model.
         to: Format of the file.
         code: The lines of Python that load it.
+        reader: Name of the file of its reader; None where it has none.
     """
     info = encoder.info
     parameters = sum(parameter.numel() for parameter in encoder.backbone.parameters())
@@ -51,6 +54,7 @@ def model_card(
         f"{info.feature_dim} features an image. It was trained without labels by cacr {cacr.__version__}.",
         f"## Loading it\n```python\n{code}\n```",
         f"It takes images prepared like this:\n```python\n{preparation(info)}\n```",
+        *_comparing(encoder.reader, reader),
         f"## Training\n{_training(info, settings)}",
         f"## Evaluation\n{_evaluation(results)}",
         "## Limits\n"
@@ -76,6 +80,34 @@ def preparation(info: EncoderInfo) -> str:
         f"    transforms.Normalize({mean}, {std}),\n"
         "])"
     )
+
+
+def comparison(reader: Reader, name: str) -> str:
+    """The lines of Python that compare features by a reader in a file of this name, with NumPy alone."""
+    centred = 'features - reader["mean"]'
+    read = centred if reader.map is None else f'({centred}) @ reader["map"]'
+    return (
+        "import numpy as np\n"
+        "from safetensors.numpy import load_file\n\n"
+        f"reader = load_file({json.dumps(name)})\n"
+        "# features: (n, d), a NumPy array\n"
+        f"read = {read}\n"
+        "read = read / np.linalg.norm(read, axis=1, keepdims=True)\n"
+        "cosines = read @ read.T"
+    )
+
+
+def _comparing(reader: Reader | None, name: str | None) -> list[str]:
+    """The section on how to compare features; none where there is no reader."""
+    if reader is None or name is None:
+        return []
+    return [
+        "## Comparing images\n"
+        "For search, nearest neighbours and clusters, features are read first: centred, and where the reader has a map "
+        f"their principal directions made more alike. {_plain(name)} holds the reader: {_plain(reader.kind)}, fitted "
+        f"on {reader.images:,} training images without labels. Classifiers take the features as they are.\n"
+        f"```python\n{comparison(reader, name)}\n```"
+    ]
 
 
 def _width(info: EncoderInfo) -> str:

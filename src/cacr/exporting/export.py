@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 
 from cacr.encoders import Encoder, EncoderInfo, load_encoder
+from cacr.encoders.files import reader_file
+from cacr.encoders.reader_file import save_reader
 from cacr.errors import UserError
 from cacr.exporting.card import model_card
 from cacr.exporting.format import FORMATS, Features
@@ -33,6 +35,7 @@ class Exported:
         file: The encoder.
         info: Its description: architecture, image size, normalisation, training.
         card: The model card.
+        reader: How its features are to be compared; None where the encoder has no reader.
         code: The lines of Python that load the file.
         difference: Largest difference of a feature from the original's, as a share of the largest feature.
         finished: Whether the run had come to its end.
@@ -41,19 +44,20 @@ class Exported:
     file: Path
     info: Path
     card: Path
+    reader: Path | None
     code: str
     difference: float
     finished: bool
 
 
 def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
-    """Write the encoder of a run for other software, with a description and a model card beside it.
+    """Write the encoder of a run for other software, with a description, a model card and its reader beside it.
 
     Args:
         run: A run folder, or an ``encoder.safetensors``.
         to: The format, a name of :data:`FORMATS`.
-        out: The file; its description and its card are written beside it (see :func:`beside`). None of the three
-            may exist.
+        out: The file; its description and its card are written beside it (see :func:`beside`), and its reader where
+            it has one (see :func:`cacr.encoders.files.reader_file`). None of them may exist.
 
     Raises:
         UserError: the encoder cannot be written so, or its features would not be those of the original.
@@ -64,6 +68,9 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
     require_new_file(description, (".json",))
     require_new_file(card_file, (".md",))
     encoder = load_encoder(run)
+    reader = None if encoder.reader is None else reader_file(out)
+    if reader is not None:
+        require_new_file(reader, (WEIGHTS_SUFFIX,))
     if why := kind.refusal(encoder.info):
         raise UserError(why)
     encoder.info = _without_paths(encoder.info)
@@ -79,11 +86,21 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
     folder = RunFolder(Path(run) if Path(run).is_dir() else Path(run).parent)
     whole = Run(RunFolder(folder.path.parent) if folder.path.name == folder.best.name else folder)
     settings = whole.settings if whole.folder.holds_run else None
-    card = model_card(encoder, Run(folder).results, settings, title=out.stem, to=to, code=code)
+    card = model_card(
+        encoder,
+        Run(folder).results,
+        settings,
+        title=out.stem,
+        to=to,
+        code=code,
+        reader=None if reader is None else reader.name,
+    )
     write_atomically(description, (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
     write_atomically(card_file, card.encode())
+    if reader is not None and encoder.reader is not None:
+        save_reader(reader, encoder.reader, encoder)
     finished = bool(encoder.info.training.get("finished", True))
-    return Exported(out, description, card_file, code, difference, finished)
+    return Exported(out, description, card_file, reader, code, difference, finished)
 
 
 def beside(out: Path, suffix: str) -> Path:

@@ -1,13 +1,14 @@
 """``cacr embed``: features of a whole source as a file."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cacr.data import Part, Source, open_source
 from cacr.data.prepare import Progress
@@ -15,6 +16,7 @@ from cacr.encoders import Encoder, load_encoder
 from cacr.errors import MissingExtraError, UserError
 from cacr.features.encode import MAX_UNREADABLE, Features, encode
 from cacr.features.machine import Machine, choose_machine
+from cacr.features.reader import asked_reader, choose_reader
 from cacr.files import appearing, require_new_file, storable
 
 
@@ -40,6 +42,8 @@ def embed_source(
     data: str,
     out: Path,
     *,
+    reader: str | None = None,
+    reader_components: int | None = None,
     part: Part = "pretrain",
     data_root: Path | str = Path("data"),
     download: bool = False,
@@ -52,6 +56,10 @@ def embed_source(
         run: A run folder, or an ``encoder.safetensors``.
         data: A folder of images, or the name of a data set.
         out: A ``.npz`` or ``.parquet`` file that does not exist yet.
+        reader: Left out: features as the encoder gives them. ``auto``: read (n, components) by the reader saved with
+            the encoder, or where there is none by the default one, fitted on these images. ``centred``,
+            ``half_white`` or ``white``: read by one of this kind, fitted on these images.
+        reader_components: Principal components of a reader that is fitted.
         part: Which of its images, for data that has parts: all for pretraining, or those of train or test.
         data_root: Where named data sets lie.
         download: Allow downloads of data sets.
@@ -64,9 +72,17 @@ def embed_source(
     check_target(out)
     if not 0 <= max_unreadable <= 1:
         raise UserError(f"max_unreadable must be from 0 to 1 (got {max_unreadable})")
+    kind = asked_reader(None if reader == "auto" else reader, reader_components)
+    if reader is None and reader_components is not None:
+        raise UserError("reader_components changes nothing without a reader: add one, such as reader=auto")
     encoder = load_encoder(run)
     source = open_source(data, part=part, root=Path(data_root), download=download)
-    features = embed(encoder, source, out, choose_machine([source]), progress, max_unreadable=max_unreadable)
+
+    def read(values: Tensor) -> Tensor:
+        return values if reader is None else choose_reader(encoder, values, kind, reader_components)(values)
+
+    machine = choose_machine([source])
+    features = embed(encoder, source, out, machine, progress, max_unreadable=max_unreadable, read=read)
     return WrittenFeatures(len(features.index), part, len(features.problems), source.notes)
 
 
@@ -78,13 +94,14 @@ def embed(
     progress: Progress | None = None,
     *,
     max_unreadable: float = MAX_UNREADABLE,
+    read: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> Features:
-    """Write the features of all images that can be read, and return them.
+    """Write the features of all images that can be read, and return them as the encoder gives them.
 
     A ``.npz`` holds ``features`` (n, d) float32, ``index`` (n,) and ``name`` (n,), and where the source has
     labels ``label`` (n,) and ``class_names``. A ``.parquet`` has a row for each image: index, name, label and
     class where there are labels, and features as a list. Bytes of a file's name that are not UTF-8 stand as
-    ``\\xff`` in the names of images and classes.
+    ``\\xff`` in the names of images and classes. What is written has gone through ``read``, such as a reader.
     """
     check_target(out)
     features = encode(encoder, source, machine, progress, max_unreadable=max_unreadable)
@@ -98,7 +115,7 @@ def embed(
     write = _write_npz if out.suffix == ".npz" else _write_parquet
     class_names = None if source.class_names is None else [storable(name) for name in source.class_names]
     with appearing(out) as temporary:
-        write(temporary, columns, features.values.numpy(), class_names)
+        write(temporary, columns, read(features.values).numpy(), class_names)
     return features
 
 

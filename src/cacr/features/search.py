@@ -18,6 +18,7 @@ from cacr.errors import UserError
 from cacr.features.encode import MAX_UNREADABLE, Features, encode
 from cacr.features.machine import Machine, choose_machine
 from cacr.features.neighbours import nearest_keys
+from cacr.features.reader import asked_reader, choose_reader
 from cacr.files import storable
 from cacr.reading.arrays import read_npz
 from cacr.reading.files import kind_of
@@ -35,7 +36,7 @@ class Neighbour:
     Attributes:
         index: Its number in the source.
         name: Its file's name, or ``cifar10[17]``.
-        similarity: The cosine of its features and the query's.
+        similarity: The cosine of its features and the query's, both as they are read.
         label: The name of its class; None without labels.
     """
 
@@ -73,13 +74,15 @@ def search_source(
     *,
     k: int = 10,
     features: Path | None = None,
+    reader: str | None = None,
+    reader_components: int | None = None,
     part: Part = "pretrain",
     data_root: Path | str = Path("data"),
     download: bool = False,
     max_unreadable: float = MAX_UNREADABLE,
     progress: Progress | None = None,
 ) -> Found:
-    """Find the images of a source whose features are nearest to those of one image, by cosine.
+    """Find the images of a source whose features, once read, are nearest to those of one image, by cosine.
 
     Args:
         run: A run folder, or an ``encoder.safetensors``.
@@ -87,12 +90,16 @@ def search_source(
         data: A folder of images, or the name of a data set.
         k: Images to find.
         features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
+        reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on the images that are searched; left out:
+            the one saved with the encoder, or where there is none the default one fitted on these images.
+        reader_components: Principal components of that reader.
         part: Which images, for data that has parts.
         data_root: Where named data sets lie.
         download: Allow downloads of data sets.
         max_unreadable: Share of unreadable images that is tolerated; they are left out.
         progress: Called with the number of images encoded and in all.
     """
+    kind = asked_reader(reader, reader_components)
     encoder = load_encoder(run)
     source = open_source(data, part=part, root=Path(data_root), download=download)
     query, number = _open_query(image, source)
@@ -100,8 +107,11 @@ def search_source(
     wanted = _encode_one(encoder, query)
     stored = None if features is None else read_features(features, encoder, source)
     known = stored or encode(encoder, source, machine, progress, max_unreadable=max_unreadable)
+    read = choose_reader(encoder, known.values, kind, reader_components)
     similarity, place = nearest_keys(
-        normalize(wanted[None], dim=1), normalize(known.values, dim=1), min(k + 1, len(known.index))
+        normalize(read(wanted[None]), dim=1),
+        normalize(read(known.values), dim=1),
+        min(k + 1, len(known.index)),
     )
     found = []
     for value, where in zip(similarity[0].tolist(), place[0].tolist(), strict=True):
@@ -165,7 +175,7 @@ def read_features(path: Path, encoder: Encoder, source: Source) -> Features:
     if values.shape[1] != encoder.feature_dim:
         raise UserError(
             f"{path} holds features of dimension {values.shape[1]}, this encoder gives {encoder.feature_dim}: "
-            "they are of another encoder; write them again with `cacr embed`"
+            "they are of another encoder, or were read; write them again with `cacr embed`, without --reader"
         )
     if (
         index.min() < 0

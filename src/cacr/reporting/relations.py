@@ -14,6 +14,7 @@ from cacr.diagnostics.layout import Points, aligned, clusters, layout
 from cacr.diagnostics.relations import Related, hardest_pushes, nearest_others
 from cacr.diagnostics.suspects import DUPLICATE, ImagePairs, agree, among, correlation, one_each, pairs_of
 from cacr.features.machine import Machine
+from cacr.features.reader import choose_reader
 from cacr.losses.engine.pairs import unit
 from cacr.reporting.model import RunModel
 from cacr.reporting.shown import Shown
@@ -46,9 +47,13 @@ class Relations:
 def relate(
     model: RunModel, features: torch.Tensor, shown: Shown, machine: Machine, stage: Stage
 ) -> Relations:
-    """What a run makes of the shown images, from their features (n, feature_dim)."""
+    """What a run makes of the shown images, from their features (n, feature_dim).
+
+    Neighbours, clusters and places are those of features as they are read (:mod:`cacr.features.reader`): by the run's
+    own reader, or one fitted on the shown images where there is none.
+    """
     _, class_names = shown.labels()
-    x = unit(features).to(machine.device)
+    x = unit(choose_reader(model.encoder, features)(features)).to(machine.device)
     z = model.embed(features).to(machine.device)
     with stage("finding neighbours") as progress:
         neighbours = _on_cpu(nearest_others(x, NEIGHBOURS, progress))

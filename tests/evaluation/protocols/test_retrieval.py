@@ -85,7 +85,8 @@ def test_the_protocol_averages_over_queries_that_have_a_match() -> None:
     assert score.metric == "mAP"
     assert score.value == pytest.approx(np.mean(precisions), rel=1e-12)
     assert score.also == {"recall@3": pytest.approx(np.mean(recalls))}
-    assert score.details == {"queries": 8, "queries_without_match": 4}
+    few = {"reader": "raw", "reader_dim": 4, "reader_images": 30}  # too few images for another
+    assert score.details == {"queries": 8, "queries_without_match": 4, **few}
 
     task = _task(task.train, LabelledFeatures(task.test.values, torch.full((12,), 2)))
     with pytest.raises(UserError, match="no test image has a training image of its class"):

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from cacr.data import Problem, Source
 from cacr.data.prepare import Progress
-from cacr.encoders import Encoder
+from cacr.encoders import Encoder, Reader, ReaderKind
 from cacr.evaluation.data.labelled import LabelledData
-from cacr.features.encode import MAX_UNREADABLE, encode
+from cacr.features.encode import MAX_UNREADABLE, encode, make_rows
 from cacr.features.machine import Machine
+from cacr.features.reader import fit_reader
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Task:
         progress: Called while a protocol works.
         max_unreadable: Share of unreadable images that is tolerated.
         problems: Images that turned out to be unreadable.
+        readers: Those that were fitted, by kind and number of components.
     """
 
     encoder: Encoder
@@ -52,6 +54,7 @@ class Task:
     progress: Progress | None = None
     max_unreadable: float = MAX_UNREADABLE
     problems: list[Problem] = field(default_factory=list)
+    readers: dict[tuple[ReaderKind, int], Reader] = field(default_factory=dict)
 
     @cached_property
     def train(self) -> LabelledFeatures:
@@ -62,6 +65,21 @@ class Task:
     def test(self) -> LabelledFeatures:
         """Features of the test images."""
         return self.encode(self.data.test, self.data.test_labels)[0]
+
+    def reader(self, kind: ReaderKind, components: int) -> Reader:
+        """How features of this encoder are read: fitted on those of all training images, without labels.
+
+        A reader that came with the encoder is not used, so that baselines, which have none, are treated alike.
+        """
+        if (kind, components) not in self.readers:
+            self.readers[kind, components] = fit_reader(self.train.values, kind, components)
+        return self.readers[kind, components]
+
+    def read(self, features: LabelledFeatures, reader: Reader) -> Tensor:
+        """Features (n, dim) as they are to be compared by cosine; in a file where memory cannot hold them."""
+        large = features.streamed and 4 * len(features) * reader.dim > self.machine.memory
+        out = make_rows(len(features), reader.dim, streamed=True) if large and reader.kind != "raw" else None
+        return reader(features.values, out)
 
     def encode(self, source: Source, labels: NDArray[np.generic]) -> tuple[LabelledFeatures, Tensor]:
         """Features of images that have these labels, and the numbers (n,) of those that could be read."""

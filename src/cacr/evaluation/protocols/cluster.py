@@ -10,9 +10,11 @@ from torch.nn.functional import normalize
 
 from cacr.config import Auto
 from cacr.data.prepare import Progress
+from cacr.encoders import ReaderKind
 from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+from cacr.features.reader import components_field, described, reader_field
 from cacr.randomness import mixed_seed
 
 Floats = NDArray[np.float32]
@@ -20,7 +22,7 @@ Integers = NDArray[np.int64]
 
 
 class ClusterSettings(ProtocolSettings):
-    """k-means on features of unit length, compared with the classes."""
+    """k-means on read features of unit length, compared with the classes."""
 
     own_measure: ClassVar[bool] = True
 
@@ -28,6 +30,8 @@ class ClusterSettings(ProtocolSettings):
         "auto", description="clusters; auto: as many as classes"
     )
     restarts: int = Field(10, ge=1, le=1000, description="starts of k-means; the tightest clusters are kept")
+    reader: ReaderKind = reader_field()
+    reader_components: int = components_field()
 
 
 @PROTOCOLS.register("cluster")
@@ -35,8 +39,10 @@ def cluster(task: Task, settings: ClusterSettings) -> Score:
     """k-means of the training features; test images in their clusters against classes: NMI, ARI, accuracy."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    train = normalize(task.train.values, dim=1).cpu().numpy()
-    test = normalize(task.test.values, dim=1).cpu().numpy()
+    reader = task.reader(settings.reader, settings.reader_components)
+    train, test = (
+        normalize(task.read(part, reader), dim=1).cpu().numpy() for part in (task.train, task.test)
+    )
     clusters = task.data.classes if settings.clusters == "auto" else settings.clusters
     if clusters > len(train):
         raise UserError(f"there are {len(train)} training images for {clusters} clusters; give more images")
@@ -50,7 +56,12 @@ def cluster(task: Task, settings: ClusterSettings) -> Score:
             "NMI": float(normalized_mutual_info_score(labels, found)),
             "ARI": float(adjusted_rand_score(labels, found)),
         },
-        details={"clusters": clusters, "used": len(np.unique(found)), "inertia": float(model.inertia_)},
+        details={
+            "clusters": clusters,
+            "used": len(np.unique(found)),
+            "inertia": float(model.inertia_),
+            **described(reader),
+        },
     )
 
 

@@ -1,5 +1,6 @@
 """Weighted nearest neighbours on cached features."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -7,11 +8,13 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cacr.encoders import ReaderKind
 from cacr.evaluation.data.task import LabelledFeatures, Task
 from cacr.evaluation.engine.draws import over_draws
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.evaluation.results.metrics import METRICS
 from cacr.features.neighbours import nearest_keys, vote
+from cacr.features.reader import components_field, described, reader_field
 
 QUERIES = 1024
 """Test features whose neighbours are looked for at once."""
@@ -24,24 +27,29 @@ class KnnSettings(ProtocolSettings):
     temperature: float = Field(0.07, gt=0, description="a neighbour votes with exp(cosine / temperature)")
     labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
     draws: int = Field(5, ge=1, le=1000, description="draws of those labels, for mean and spread")
+    reader: ReaderKind = reader_field()
+    reader_components: int = components_field()
 
 
 @PROTOCOLS.register("knn")
 def knn(task: Task, settings: KnnSettings) -> Score:
     """Weighted nearest neighbours on cached features."""
+    reader = task.reader(settings.reader, settings.reader_components)
+    test = task.read(task.test, reader)
 
     def measure(train: LabelledFeatures, seed: int) -> tuple[float, dict[str, Any]]:
         scores = knn_scores(
-            train.values,
+            task.read(train, reader),
             train.labels,
-            task.test.values,
+            test,
             classes=task.data.classes,
             k=settings.k,
             temperature=settings.temperature,
         )
         return METRICS[task.data.metric](scores, task.test.labels), {"k": min(settings.k, len(train))}
 
-    return over_draws(task, settings.labels_per_class, settings.draws, measure)
+    score = over_draws(task, settings.labels_per_class, settings.draws, measure)
+    return replace(score, details=score.details | described(reader))
 
 
 def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperature: float) -> Tensor:

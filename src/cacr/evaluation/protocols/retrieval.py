@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cacr.data.prepare import Progress
+from cacr.encoders import ReaderKind
 from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
+from cacr.features.reader import components_field, described, reader_field
 from cacr.randomness import generator
 
 BLOCK = 4_000_000
@@ -27,18 +29,21 @@ class RetrievalSettings(ProtocolSettings):
     ks: tuple[Annotated[int, Field(ge=1, le=10**9)], ...] = Field(
         (1, 5, 10), description="nearest images, for recall@k"
     )
+    reader: ReaderKind = reader_field()
+    reader_components: int = components_field()
 
 
 @PROTOCOLS.register("retrieval")
 def retrieval(task: Task, settings: RetrievalSettings) -> Score:
     """Test images search the training images by cosine: mean average precision, recall@k."""
     train, test = task.train, task.test
+    reader = task.reader(settings.reader, settings.reader_components)
     # Equal similarities keep the order of the gallery: shuffled, so that its order by class decides nothing.
     order = torch.randperm(len(train), generator=generator("gallery", task.seed))
     found = rank_gallery(
-        test.values,
+        task.read(test, reader),
         test.labels,
-        train.values[order],
+        task.read(train, reader)[order],
         train.labels[order],
         ks=settings.ks,
         progress=task.progress,
@@ -53,7 +58,11 @@ def retrieval(task: Task, settings: RetrievalSettings) -> Score:
         found.average_precision.mean().item(),
         metric="mAP",
         also=recalls,
-        details={"queries": len(found.average_precision), "queries_without_match": found.without_match},
+        details={
+            "queries": len(found.average_precision),
+            "queries_without_match": found.without_match,
+            **described(reader),
+        },
     )
 
 

@@ -1,0 +1,102 @@
+"""``reader.safetensors`` beside ``encoder.safetensors``: how to read the features of exactly these weights."""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel, Field, ValidationError
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from cacr.config import FORMAT
+from cacr.encoders.encoder import Encoder
+from cacr.encoders.reader import Reader, ReaderKind
+from cacr.errors import UserError
+from cacr.files import check_format, write_atomically
+from cacr.reading.documents import wrong_fields
+from cacr.reading.files import kind_of, require_file
+from cacr.reading.foreign import foreign
+from cacr.reading.memory import require_memory
+
+READER = "reader.safetensors"
+_HINT = "remove it, and features are read by the images at hand"
+
+
+class _Facts(BaseModel):
+    """What the file's metadata says; there it is text."""
+
+    kind: ReaderKind
+    images: int = Field(ge=1)
+    encoder: str
+
+
+def save_reader(path: Path, reader: Reader, encoder: Encoder) -> None:
+    """Write a reader, with a fingerprint of the weights whose features it reads."""
+    tensors = {"mean": reader.mean} if reader.map is None else {"mean": reader.mean, "map": reader.map}
+    facts = {
+        "format": str(FORMAT),
+        "kind": reader.kind,
+        "images": str(reader.images),
+        "encoder": weights_digest(encoder),
+    }
+    write_atomically(path, save({name: value.cpu().contiguous() for name, value in tensors.items()}, facts))
+
+
+def load_reader(path: Path, encoder: Encoder) -> Reader | None:
+    """The reader of an encoder; None where there is none, or one of other weights.
+
+    A run that was resumed and interrupted has newer weights than its reader: that one is not used.
+
+    Raises:
+        UserError: the file is damaged, or a newer version wrote it.
+    """
+    if kind_of(path) is None:
+        return None
+    require_file(path)
+    require_memory(path.stat().st_size, str(path))
+    with (
+        foreign(f"{path} is not a readable safetensors file", _HINT),
+        safe_open(path, framework="pt") as file,
+    ):
+        metadata = file.metadata() or {}
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+    facts = _facts(metadata, path)
+    if wrong := _wrong(stored, facts.kind, encoder.feature_dim):
+        raise UserError(f"{path} is damaged: {wrong}; {_HINT}")
+    if facts.encoder != weights_digest(encoder):
+        return None
+    return Reader(facts.kind, facts.images, stored["mean"], stored.get("map"))
+
+
+def weights_digest(encoder: Encoder) -> str:
+    """Sixteen digits of names, shapes and values of the weights, whatever file they lie in."""
+    digest = blake2b(digest_size=8)
+    for name, tensor in sorted(encoder.backbone.state_dict().items()):
+        values = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+        digest.update(values.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _facts(metadata: Mapping[str, str], path: Path) -> _Facts:
+    version = metadata.get("format", "")
+    check_format(int(version) if version.isdecimal() and len(version) < 10 else None, path)
+    try:
+        return _Facts.model_validate(metadata)
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged: {wrong_fields(error)}; {_HINT}") from None
+
+
+def _wrong(stored: Mapping[str, Tensor], kind: ReaderKind, dim: int) -> str:
+    """What of the tensors cannot be; empty if they are those of a reader of features (n, dim)."""
+    shapes = {"mean": 1, "map": 2} if kind in ("half_white", "white") else {"mean": 1}
+    if stored.keys() != shapes.keys():
+        return f"a reader of kind {kind} has {' and '.join(shapes)}, this one {' and '.join(stored) or 'nothing'}"
+    for name, tensor in stored.items():
+        if tensor.ndim != shapes[name] or len(tensor) != dim:
+            return f"{name} has the shape {tuple(tensor.shape)}, but the encoder gives {dim} features"
+        if tensor.dtype != torch.float32 or not tensor.numel() or not bool(torch.isfinite(tensor).all()):
+            return f"{name} does not hold finite numbers in single precision"
+    return ""
