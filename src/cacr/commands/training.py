@@ -85,7 +85,9 @@ def pretrain(
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
     from cacr.api import pretrain as train
     from cacr.diagnostics.selection import describe_best
+    from cacr.reporting.next_step import next_step
     from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
 
     with interruptible(out, resume_command(out)):
         outcome = train(out=out, resume=resume, **keywords(values, "out", "resume"))
@@ -93,6 +95,7 @@ def pretrain(
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):
             show(best)
+        show("what next? {0.words} {0.command}".format(next_step(Run.open(out))))
     _finish(outcome.status)
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from cacr.config import ResolvedSettings
 from cacr.data import SOURCES
+from cacr.encoders import timm_arguments
 from cacr.reporting.headline import outcome
 from cacr.runs.run import Run
 from cacr.shell import resume_command, shell_words
@@ -35,9 +36,9 @@ def next_step(run: Run) -> NextStep:
         return _evaluate(run)
     if compared == "better":
         out = run.path.with_name(f"{run.path.name}.safetensors")
-        return NextStep(
-            "Use the encoder in other software:", _command(run, "export", "--to", "timm", "--out", out)
-        )
+        kind = "torch" if timm_arguments(run.info) is None else "timm"
+        command = _command(run, "export", "--to", kind, "--out", out)
+        return NextStep("Use the encoder in other software:", command)
     return NextStep("Train longer:", resume_command(run.path, *_longer(run.settings)))
 
 
