@@ -15,6 +15,6 @@ def shell_words(*words: object) -> str:
     return shlex.join(printable(str(word)) for word in words)
 
 
-def resume_command(run: object) -> str:
+def resume_command(run: object, *options: str) -> str:
     """What continues the run in a folder."""
-    return shell_words("cacr", "pretrain", "--out", run, "--resume")
+    return shell_words("cacr", "pretrain", "--out", run, "--resume", *options)

@@ -76,7 +76,7 @@ def test_few_labels_give_mean_and_spread_beside_baselines(run: Path, images: Pat
     shown = " ".join(capture.get().split())
     assert all(
         text in shown
-        for text in ("untrained", "pixels", "2 a class", results[0].text, "held out with seed 0")
+        for text in ("untrained", "pixels", "2 per class", results[0].text, "held out with seed 0")
     )
 
 

@@ -20,6 +20,7 @@ from cacr.reporting import refresh_report, write_report
 from cacr.reporting.model import load_model
 from cacr.reporting.shown import open_shown
 from cacr.runs.folder import RunFolder
+from cacr.runs.result import Result, write_result
 from cacr.runs.run import Run
 from cacr.runs.verdict import Verdict, write_verdict
 from tests.reporting.conftest import CLASSES, HOSTILE, colour_of
@@ -91,8 +92,8 @@ def test_points_appear_and_everything_is_there(open_page: Open, coloured_page: P
     page = open_page(coloured_page)
     titles = page.locator("h2").all_inner_texts()
     assert titles == [
-        "Overview", "Results", "Curves", "Weights of positives and negatives", "Map of the embeddings",
-        "Hardest negatives", "Likely false negatives", "Near-duplicates", "Budget", "Settings",
+        "In short", "Map of the images", "Results", "Hardest negatives", "Likely false negatives", "Near-duplicates",
+        "Curves", "Weights of positives and negatives", "Budget", "Settings",
     ]  # fmt: skip
     page.locator(".map canvas:not(.over)").scroll_into_view_if_needed()
     drawn = page.evaluate(
@@ -324,6 +325,8 @@ def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Pa
     )
     page = open_page(refresh_report(run))
     overview = page.locator("#overview").inner_text()
+    assert "The run has failed: its loss has left all bounds." in overview
+    assert "cacr pretrain --config" in page.locator("#overview code").inner_text()
     assert "diverging" in overview and "<i>loss</i> grew" in overview and "lower lr" in overview
     assert "healthy (epoch 1), diverging (epoch 2)" in overview
     entropy = page.locator(".chart[data-figure=entropy]")
@@ -394,6 +397,81 @@ def test_several_runs_share_axes(open_page: Open, coloured_run: Path, trained: P
     assert after[0] == pytest.approx(before[0] - 40) and after[1] == pytest.approx(before[1])
     page.mouse.click(*place_of(page, image, 0))
     assert page.locator(".chosen .near").count() == 2
+
+
+def _evaluated(run: Path, folder: Path) -> Path:
+    """A copy of a run with results: with few labels beside all baselines, with all of them beside the pixels."""
+    copied = Path(shutil.copytree(run, folder / "a run with a name that is long enough for two lines"))
+    weights = Run.open(copied).digest
+    few = {"encoder": 0.752, "start": 0.7, "untrained": 0.318, "pixels": 0.664}
+    for protocol, labels, scores in (("linear", 10, few), ("knn", None, {"encoder": 0.8, "pixels": 0.664})):
+        for subject, score in scores.items():
+            result = Result(
+                protocol=protocol, subject=subject, score=score, spread=0.018 if labels else None,
+                data="/data/with/a/long/path/that/has/no/spaces/at/all/in/it/train", test_data="digits",
+                split="the test images", labels_per_class=labels, counts={"test_images": 500, "classes": 10},
+                settings={"k": 20, "rates": [0.1, 0.01]}, seed=0, details={}, encoder={}, training={},
+                weights=weights,
+            )  # fmt: skip
+            write_result(copied / "evaluation", result)
+    return copied
+
+
+def test_results_are_a_row_for_each_protocol(open_page: Open, coloured_run: Path, tmp_path: Path) -> None:
+    page = open_page(refresh_report(_evaluated(coloured_run, tmp_path)))
+    results = page.locator("#results")
+    assert results.locator("th").all_inner_texts() == ["protocol", "encoder", "start", "untrained", "pixels"]
+    rows = [
+        [cell.inner_text() for cell in row.locator("td").all()] for row in results.locator("tbody tr").all()
+    ]
+    assert [[row[0].split("\n"), *row[1:]] for row in rows] == [
+        [["knn", "all labels, accuracy"], "80.0 %", "", "", "66.4 %"],
+        [["linear", "10 labels per class, accuracy"],
+         "75.2 ± 1.8 %", "70.0 ± 1.8 %", "31.8 ± 1.8 %", "66.4 ± 1.8 %"],
+    ]  # fmt: skip
+    assert not results.locator(".how").is_visible()
+    results.locator("summary").click()
+    assert "rates=[0.1, 0.01]" in results.locator(".how").inner_text()
+    headline = page.locator("#overview .headline")
+    assert headline.inner_text() == "Better than the weights that it started from, by 5.2 points."
+    results.get_by_role("button", name="Copy results as CSV").click()
+    results.locator(".bar span:has-text('2 rows copied')").wait_for()
+
+
+def test_columns_without_a_value_are_left_out(open_page: Open, coloured_run: Path, tmp_path: Path) -> None:
+    run = _evaluated(coloured_run, tmp_path)
+    for file in (run / "evaluation").glob("linear-*"):
+        file.unlink()
+    page = open_page(refresh_report(run))
+    assert page.locator("#results th").all_inner_texts() == ["protocol", "encoder", "pixels"]
+
+
+def test_words_are_explained_to_people_who_have_never_heard_them(
+    open_page: Open, coloured_page: Path
+) -> None:
+    page = open_page(coloured_page)
+    assert "away from all others, which are called its negatives" in page.locator("#hardest").inner_text()
+    assert "of the same thing should not be pushed apart" in page.locator("#false").inner_text()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_window(
+    open_page: Open, coloured_run: Path, tmp_path: Path, width: int
+) -> None:
+    run = _evaluated(coloured_run, tmp_path)
+    write_report([run])
+    page = open_page(run / "report.html", viewport={"width": width, "height": 844})
+    for fold in page.locator("summary").all():
+        fold.click()
+    page.mouse.click(*place_of(page, lonely(gallery_of(run / "report.html"), 1)[0]))
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll("body *:not(.skip)")]
+        .filter((e) => e.getBoundingClientRect().right > innerWidth + 1
+          || (e.matches(".wide") && e.scrollWidth > e.clientWidth + 1))
+        .map((e) => `${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`)"""
+    )
+    assert wide == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -6,6 +6,7 @@ from statistics import stdev
 from cacr.api import evaluate, pretrain
 from cacr.evaluation import Result
 from cacr.reporting.results import results_table
+from cacr.shell import shell_words
 from cacr.terminal import CleanConsole
 
 LABELS_PER_CLASS = 10
@@ -26,6 +27,7 @@ def run_demo(out: Path) -> str:
     )
     outcome = pretrain(recipe=RECIPE, out=out, resume=True)
     if outcome.status == "interrupted":
+        console.print(f"the demo goes on with: {shell_words('cacr', 'demo', '--out', out)}", soft_wrap=True)
         return outcome.status
     console.print(
         "\nEvaluating on digits that it has not seen, beside the same encoder untrained and raw pixels ..."

@@ -1,12 +1,11 @@
 """Commands that train."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cacr.commands.interrupts import INTERRUPTED, interruptible
 from cacr.commands.options import (
     DataRoot,
     Download,
@@ -20,9 +19,6 @@ from cacr.commands.options import (
 from cacr.errors import UserError
 from cacr.shell import resume_command, shell_words
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
-
 STOPPED = 2
 """Exit code after ``--on-collapse stop`` ended a run: something that the user can mend."""
 
@@ -35,7 +31,7 @@ def demo(
     """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
     from cacr.commands.demo import run_demo
 
-    with _interruptible(out, shell_words("cacr", "demo", "--out", out)):
+    with interruptible(out, shell_words("cacr", "demo", "--out", out)):
         _finish(run_demo(out))
 
 
@@ -96,40 +92,18 @@ def pretrain(
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
     from cacr.api import pretrain as train
     from cacr.diagnostics.selection import describe_best
+    from cacr.reporting.next_step import next_step
     from cacr.runs.folder import RunFolder
+    from cacr.runs.run import Run
 
-    with _interruptible(out, resume_command(out)):
+    with interruptible(out, resume_command(out)):
         outcome = train(out=out, resume=resume, **keywords(values, "out", "resume"))
     if outcome.status == "finished":
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):
             show(best)
+        show("what next? {0.words} {0.command}".format(next_step(Run.open(out))))
     _finish(outcome.status)
-
-
-@contextmanager
-def _interruptible(out: Path, again: str) -> Iterator[None]:
-    """Ctrl-C outside of the training loop, or a second one inside: say what is lost, without a traceback.
-
-    Args:
-        out: the run folder.
-        again: the command that continues a run.
-    """
-    from cacr.runs.folder import RunFolder
-    from cacr.training.checkpoints import list_checkpoints
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        run = RunFolder(out)
-        if kept := list_checkpoints(run.checkpoints):
-            lost = f"the checkpoint of step {kept[-1][0]} is kept, any later steps are lost; continue with: {again}"
-        elif run.config.exists():
-            lost = f"no checkpoint had been written yet, all steps are lost; start from the beginning with: {again}"
-        else:
-            lost = "training had not begun; start it with the same command"
-        show(f"interrupted: {lost}")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _finish(status: str) -> None:

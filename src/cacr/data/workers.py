@@ -5,6 +5,7 @@ import re
 import signal
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch.utils.data import DataLoader, Sampler
@@ -50,7 +51,9 @@ class Workers:
         """
         self._queue.work = work
         try:
-            for batch in self._loader:
+            with _held_signals():
+                batches = iter(self._loader)
+            for batch in batches:
                 if isinstance(batch, WorkerFailure):
                     raise UserError(batch.message)
                 yield batch
@@ -97,6 +100,19 @@ class _WorkQueue(Sampler[Work]):
 
 def _as_it_is(item: Any) -> Any:
     return item
+
+
+@contextmanager
+def _held_signals() -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM from processes that are being started, until they ignore them by themselves.
+
+    What a process that was forked from this one does with a signal before that, it would do in this one's name.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _quiet(number: int) -> None:

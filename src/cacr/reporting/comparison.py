@@ -1,36 +1,42 @@
 """A comparison of runs as tables."""
 
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cacr.evaluation import Comparison, Line
 from cacr.files import printable
 
-_LABELS = 24  # characters that names keep where the terminal is narrow
+_LEGEND = (
+    "mean ± standard deviation over seeds, in %; difference with its 95 % interval; p: paired t-test (w: Welch's), "
+    "corrected"
+)
 
 
-def comparison_tables(comparison: Comparison) -> list[Table]:
-    """What was measured, with spread and test, and what the runs have cost."""
-    return [_scores(comparison), _budgets(comparison)]
+def comparison_tables(comparison: Comparison) -> list[RenderableType]:
+    """What was measured, with spread and test, and what the runs have cost: whole in 80 columns."""
+    return [Text(_LEGEND, style="dim"), *_scores(comparison), _budgets(comparison)]
 
 
-def _scores(comparison: Comparison) -> Table:
-    title = "mean ± standard deviation over seeds, in %; p: paired t-test (w: Welch's), corrected"
-    table = Table(title=title, title_justify="left")
-    table.add_column("measured, runs", overflow="fold", min_width=_LABELS)
-    for heading in ("seeds", "score", "difference (95 % interval)", "p"):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict")
-    measure = ""
+def _scores(comparison: Comparison) -> list[Table]:
+    """A table for each measure."""
+    by_measure: dict[str, list[Line]] = {}
     for line in comparison.lines:
-        if line.measure != measure:
-            if measure:
-                table.add_section()
-            measure = line.measure
-            table.add_row(_text(measure))
-        group = _text(line.group)
-        group.pad_left(2)
-        table.add_row(group, str(len(line.scores)), score_text(line), *_difference(line))
+        by_measure.setdefault(line.measure, []).append(line)
+    return [_of_measure(measure, lines) for measure, lines in by_measure.items()]
+
+
+def _of_measure(measure: str, lines: Sequence[Line]) -> Table:
+    table = Table(title=_text(measure), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("runs", overflow="fold", min_width=12)
+    for heading in ("seeds", "score", "difference", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", min_width=len("difference"))
+    for line in lines:
+        table.add_row(_text(line.group), str(len(line.scores)), score_text(line), *_difference(line))
     return table
 
 
@@ -49,10 +55,11 @@ def _difference(line: Line) -> tuple[str, str, str]:
 
 
 def _budgets(comparison: Comparison) -> Table:
-    table = Table(title="what the runs have seen", title_justify="left")
-    table.add_column("runs", overflow="fold")
-    for heading in ("seeds", "images", "views an image", "batch", "steps", "views seen"):
-        table.add_column(heading, justify="right")
+    table = Table(title="what the runs have seen", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("runs", overflow="fold", min_width=12)
+    table.add_column("seeds", justify="right", min_width=len("seeds"))
+    for heading in ("images", "views each", "batch", "steps", "views seen"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for group in comparison.groups:
         budgets = list(dict.fromkeys(group.budgets.values()))
         for number, budget in enumerate(budgets):

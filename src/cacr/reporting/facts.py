@@ -8,13 +8,14 @@ from typing import Any
 
 from cacr.errors import UserError
 from cacr.files import printable
+from cacr.reporting.headline import headline
+from cacr.reporting.next_step import next_step
 from cacr.reporting.series import reference_of, series_of
-from cacr.runs.result import Result
+from cacr.reporting.standings import Standing, labels_text, standings, subjects_of
 from cacr.runs.rows import Row
 from cacr.runs.run import Run
 
-RESULTS_HEADER = ("run", "protocol", "what", "labels", "measure", "score", "data", "judged on", "settings")
-_TILES = 4
+_COMMON_NAMES = ("train", "training", "images", "data")
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -27,11 +28,13 @@ def run_facts(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "title": printable(f"{settings.objective} on {_short_name(settings.data)}"),
-        "tiles": [*_progress(run.rows), *_headline(run.results)],
+        "headline": [printable(text) for text in headline(run)],
+        "next": next_step(run)._asdict(),
+        "tiles": [*_progress(run.rows)],
         "verdict": _verdict(run),
         "budget": _budget(run),
         "settings": {field: _text(value) for field, value in settings.model_dump(mode="json").items()},
-        "results": [row for result in run.results for row in _result_rows(run.name, result)],
+        "results": _results(run),
         "series": series_of(run.rows),
         "reference": reference_of(run),
     }
@@ -64,25 +67,34 @@ def _progress(rows: list[Row]) -> Iterable[tuple[str, str]]:
         yield "last loss", f"{losses[-1]:.4f}"
 
 
-def _headline(results: list[Result]) -> Iterable[tuple[str, str]]:
-    """The encoder's own results: what a person looks for first."""
-    own = [result for result in results if result.subject == "encoder"]
-    for result in own[:_TILES]:
-        yield printable(f"{result.protocol}, {_labels(result)}"), result.text
+def _results(run: Run) -> dict[str, Any]:
+    """A row for each measure of what was measured alike, and the subjects that have a column."""
+    found, digest = standings(run.results), run.digest
+    return {
+        "subjects": [printable(subject) for subject in subjects_of(found)],
+        "rows": [row for standing in found for row in _result_rows(run.name, standing, digest)],
+    }
 
 
-def _labels(result: Result) -> str:
-    return "all labels" if result.labels_per_class is None else f"{result.labels_per_class} labels a class"
-
-
-def _result_rows(run: str, result: Result) -> Iterable[list[str]]:
-    """A row for each measure."""
-    labels = "all" if result.labels_per_class is None else f"{result.labels_per_class} a class"
-    where = [printable(result.data), printable(result.split)]
-    settings = printable(_pairs({**result.settings, "seed": result.seed}))
-    what = [printable(result.protocol), printable(result.subject)]
-    for measure, text in result.measures.items():
-        yield [run, *what, labels, printable(measure), text, *where, settings]
+def _result_rows(run: str, standing: Standing, digest: str) -> Iterable[dict[str, Any]]:
+    one = standing.any
+    earlier = "" if one.weights in ("", digest) else "an earlier encoder of this run"
+    shared = {
+        "run": run,
+        "protocol": printable(one.protocol),
+        "labels": labels_text(one),
+        "about": [printable(text) for text in (standing.label, earlier) if text],
+        "data": printable(one.data),
+        "judged": printable(one.split),
+        "settings": printable(_pairs({**one.settings, "seed": one.seed})),
+    }
+    for measure in dict.fromkeys(name for result in standing.of.values() for name in result.measures):
+        scores = {
+            printable(subject): result.measures[measure]
+            for subject, result in standing.of.items()
+            if measure in result.measures
+        }
+        yield shared | {"measure": printable(measure), "scores": scores}
 
 
 def _budget(run: Run) -> list[tuple[str, str]]:
@@ -128,5 +140,6 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _short_name(data: str) -> str:
-    """A folder by its own name: the whole path is among the settings."""
-    return Path(data).name or data
+    """A folder by its own name, or with its parent's where many are called so: the path is among the settings."""
+    path = Path(data)
+    return "/".join(path.parts[-2:]) if path.name in _COMMON_NAMES else path.name or data

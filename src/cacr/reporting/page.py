@@ -12,7 +12,7 @@ import cacr
 from cacr.errors import UserError
 from cacr.files import require_writable, write_atomically
 from cacr.reading.files import read_text
-from cacr.reporting.facts import RESULTS_HEADER, run_facts
+from cacr.reporting.facts import run_facts
 from cacr.reporting.gallery import build_gallery
 from cacr.reporting.packing import script_json
 from cacr.reporting.relations import Stage, silent
@@ -23,7 +23,7 @@ from cacr.runs.run import Run
 from cacr.shell import shell_words
 
 _STYLES = ("page.css", "charts.css", "map.css")
-_SCRIPTS = ("dom", "unpack", "tables", "charts", "pictures", "points", "map", "gallery", "main")
+_SCRIPTS = ("dom", "unpack", "tables", "results", "charts", "pictures", "points", "map", "gallery", "main")
 _GALLERY_OPENS, _GALLERY_ENDS = '<script type="application/json" id="gallery">', "</script>"
 _LARGEST_PAGE = 200 * 2**20
 
@@ -121,8 +121,7 @@ def _html(facts: Sequence[dict[str, Any]], gallery: dict[str, Any] | None, missi
     title = facts[0]["title"] if len(facts) == 1 else f"{len(facts)} runs side by side"
     page = {
         "title": title,
-        "runs": [{name: value for name, value in run.items() if name != "results"} for run in facts],
-        "results": {"header": RESULTS_HEADER, "rows": [row for run in facts for row in run["results"]]},
+        "runs": list(facts),
         "charts": charts_for([run["series"] for run in facts]),
         "missing": missing,
         "version": cacr.__version__,

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
+from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from cacr.files import printable
+from cacr.reporting.standings import Standing, subjects_of
 from cacr.runs.result import Result, shown_notes
 
 
@@ -15,21 +17,27 @@ def results_table(results: Sequence[Result]) -> Group:
 
     Under it stands what they were judged on, how many images are left out, and the notes on the data.
     """
-    subjects = list(dict.fromkeys(result.subject for result in results))
-    scores: dict[tuple[str, int | None, str], dict[str, str]] = {}
+    subjects = subjects_of([Standing({result.subject: result}) for result in results])
+    scores: dict[tuple[str, str, str], dict[str, str]] = {}
     for result in results:
         for measure, text in result.measures.items():
-            line = scores.setdefault((result.protocol, result.labels_per_class, measure), {})
+            used = "all" if result.labels_per_class is None else f"{result.labels_per_class} per class"
+            line = scores.setdefault((result.protocol, used, measure), {})
             line[result.subject] = text
-    table = Table()
-    for heading in ("protocol", "labels", "measure"):
-        table.add_column(heading)
-    for subject in subjects:
-        table.add_column(subject, justify="right")
-    for (protocol, labels, measure), texts in scores.items():
-        used = "all" if labels is None else f"{labels} a class"
-        table.add_row(protocol, used, measure, *(texts.get(subject, "") for subject in subjects))
+    table = score_table("protocol", "labels", "measure", subjects=subjects)
+    for named, texts in scores.items():
+        table.add_row(*named, *(texts.get(subject, "") for subject in subjects))
     return with_lines(table, (_judged_on(results), *shown_notes(results)) if results else ())
+
+
+def score_table(*headings: str, subjects: Sequence[str]) -> Table:
+    """A table with a column of scores for each subject, folded where the terminal is narrow, and never cut off."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", min_width=6)
+    for subject in subjects:
+        table.add_column(printable(subject), justify="right", min_width=len("100.0 %"))
+    return table
 
 
 def with_lines(table: Table, lines: Iterable[str]) -> Group:

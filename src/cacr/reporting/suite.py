@@ -1,21 +1,16 @@
 """What a suite of data sets found, as a table."""
 
 from rich.console import Group
-from rich.table import Table
 
 from cacr.evaluation import SuiteReport
 from cacr.files import printable
-from cacr.reporting.results import with_lines
+from cacr.reporting.results import score_table, with_lines
 from cacr.runs.result import shown_notes
 
 
 def suite_table(report: SuiteReport) -> Group:
     """Scores of every data set, means and wins, as in the paper's Table 6."""
-    table = Table()
-    for heading in ("data", "protocol", "metric"):
-        table.add_column(heading)
-    for contestant in report.contestants:
-        table.add_column(contestant, justify="right")
+    table = score_table("data", "protocol", "metric", subjects=report.contestants)
     for protocol in report.protocols:
         for name in report.sets:
             found = [report.results.get((name, protocol, c)) for c in report.contestants]

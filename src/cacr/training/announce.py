@@ -51,11 +51,11 @@ def announce(
     if position.step:
         lines["resumed"] = f"at step {position.step:,}"
     for name, text in lines.items():
-        console.print(f"{name:<10} {text}")
+        console.print(f"{name:<10} {text}", soft_wrap=True)
     for note in notes:
-        console.print(f"note: {note}")
+        console.print(f"note: {note}", soft_wrap=True)
     if job.fabric.device.type == "cpu" and cost.seconds * steps > LONG_RUN:
-        console.print(f"note: {_advice(job)}")
+        console.print(f"note: {_advice(job)}", soft_wrap=True)
 
 
 def views_text(settings: ResolvedSettings) -> str:

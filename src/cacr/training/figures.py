@@ -11,6 +11,7 @@ from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
 from cacr.training.progress import TrainingProgress
+from cacr.training.resolve import run_length
 
 
 class Figures:
@@ -40,11 +41,13 @@ class Figures:
     ) -> None:
         self._job, self._log, self._observer = job, log, observer
         self.meter = Meter()
+        length = run_length(job.loader.batches_per_epoch, job.settings.epochs, job.settings)
         self.progress = TrainingProgress(
             console,
-            epochs=job.settings.epochs,
+            epochs=-(-length.total // length.per_epoch),  # max_steps may end it earlier
             total_steps=job.total_steps,
             step=position.step,
+            epoch=position.epoch,
             enabled=job.fabric.is_global_zero,
         )
         self.measured = measured
@@ -52,8 +55,14 @@ class Figures:
     def at_start(self) -> None:
         """Measure the untrained model."""
         if self._observer:
+            self.progress.begin("measuring the untrained encoder")
             self._write(0, 0.0, self._observer.look(0, 0.0, {}).figures)
-            self.meter.restart_clock()
+            self.restart_clocks()
+
+    def restart_clocks(self) -> None:
+        """Leave out of the speed the time until now, in which something else than a step was done."""
+        self.meter.restart_clock()
+        self.progress.pace.skip()
 
     def after_step(self, position: Position, lr: float, *, saving: bool) -> Seen | None:
         """Look at the run if it is time to, or if it is about to be saved.
@@ -69,8 +78,11 @@ class Figures:
         Raises:
             DivergedError: the loss of a step since the last look is not finite.
         """
+        self.progress.pace.step(self._job.fabric.world_size * self.meter.images_of_step)
         looks = self._looks(position)
         if not (looks or saving or position.step % self._job.settings.log_every_steps == 0):
+            if self.progress.due:
+                self._show(position, self.meter.loss())
             return None
         if bad := self.meter.first_not_finite():
             raise DivergedError(self._job.run, bad[0], f"the loss is {bad[1]}")
@@ -81,17 +93,14 @@ class Figures:
         seen = None
         if looks and self._observer:
             seen = self._observer.look(position.step, epoch, figures)
-            self.meter.restart_clock()
-        self.progress.update(
-            step=position.step,
-            epoch=position.epoch + (not position.epoch_ended),
-            loss=figures["loss"],
-            images_per_second=figures["images_per_second"],
-            epoch_ended=position.epoch_ended,
-            seen=seen.short if seen else None,
-        )
+            self.restart_clocks()
+        self._show(position, figures["loss"], seen)
         self._write(position.step, epoch, figures | (seen.figures if seen else {}))
         return seen
+
+    def _show(self, position: Position, loss: float, seen: Seen | None = None) -> None:
+        epoch = position.epoch + (not position.epoch_ended)
+        self.progress.update(step=position.step, epoch=epoch, loss=loss, seen=seen.short if seen else None)
 
     def _looks(self, position: Position) -> bool:
         """Whether the observer's turn has come; the last figures are logged without one, too."""

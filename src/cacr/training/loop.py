@@ -18,7 +18,7 @@ from cacr.data import Batch
 from cacr.encoders import save_encoder
 from cacr.losses import NotFiniteError
 from cacr.randomness import generator, mixed_seed
-from cacr.training.checkpoints import save_checkpoint
+from cacr.training.checkpoints import list_checkpoints, save_checkpoint
 from cacr.training.diverged import DivergedError
 from cacr.training.figures import Figures
 from cacr.training.interrupt import Interrupt
@@ -73,7 +73,7 @@ def train(
 def _train(job: Training, position: Position, figures: Figures) -> Ending:
     checkpoints = _CheckpointClock(job.settings)
     job.model.train()
-    with Interrupt() as interrupt, figures.progress:
+    with figures.progress, Interrupt(lambda: figures.progress.tell(_stopping(job))) as interrupt:
         if position.step == 0:
             _save_start(job, position)
             figures.at_start()
@@ -89,6 +89,8 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
                 _save(job, position, figures.measured)
             if ending:
                 return ending
+            if due or seen is not None:
+                figures.restart_clocks()
     return "finished"
 
 
@@ -107,6 +109,13 @@ def _ending(job: Training, position: Position, seen: Seen | None, interrupt: Int
     if seen is not None and seen.stop:
         return "stopped"
     return "interrupted" if _agreed(job.fabric, interrupt.requested, position.step) else None
+
+
+def _stopping(job: Training) -> str:
+    """The answer to Ctrl-C."""
+    kept = list_checkpoints(job.run.checkpoints)
+    lost = f"the steps after checkpoint {kept[-1][0]} are lost" if kept else "all steps are lost"
+    return f"finishing this step, saving ... (Ctrl-C again ends at once, and {lost})"
 
 
 def _step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:

@@ -11,9 +11,14 @@ from cacr.data import Batch
 
 
 class Meter:
-    """Averages the parts of the loss between two readings, without making the device wait at every step."""
+    """Averages the parts of the loss between two readings, without making the device wait at every step.
+
+    Attributes:
+        images_of_step: images of this process in the last step, over all its batches.
+    """
 
     def __init__(self) -> None:
+        self.images_of_step = 0
         self._steps: list[int] = []
         self._parts: list[dict[str, Tensor]] = []
         self._images = 0
@@ -33,6 +38,8 @@ class Meter:
 
     def add(self, parts: dict[str, Tensor], *, step: int, images: int) -> None:
         """Remember the parts of the loss of one batch."""
+        another = bool(self._steps) and self._steps[-1] == step
+        self.images_of_step = images + (self.images_of_step if another else 0)
         self._steps.append(step)
         self._parts.append({name: value.detach() for name, value in parts.items()})
         self._images += images
@@ -44,10 +51,16 @@ class Meter:
             (pair for pair in zip(self._steps, losses, strict=True) if not math.isfinite(pair[1])), None
         )
 
+    def loss(self) -> float:
+        """The mean loss since the last reading; makes the device wait."""
+        return self._mean("loss")
+
+    def _mean(self, name: str) -> float:
+        return float(torch.stack([parts[name] for parts in self._parts]).mean())
+
     def read(self, lr: float, *, world_size: int) -> dict[str, float]:
         """The averages since the last reading."""
-        names = self._parts[0]
-        means = {name: float(torch.stack([parts[name] for parts in self._parts]).mean()) for name in names}
+        means = {name: self._mean(name) for name in self._parts[0]}
         seconds = time.perf_counter() - self._started
         figures = means | {
             "lr": lr,

@@ -104,9 +104,10 @@ def _pretrain(
             data.record(run, later)
             console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
     if status != "finished":
-        console.print(
-            f"stopped at step {position.step}; continue with: {resume_command(run.path)}", soft_wrap=True
-        )
+        # A run that its diagnostics have stopped would be stopped by them again.
+        options = ("--on-collapse", "warn") if status == "stopped" else ()
+        again = resume_command(run.path, *options)
+        console.print(f"stopped at step {position.step}; continue with: {again}", soft_wrap=True)
     return status, position.step
 
 

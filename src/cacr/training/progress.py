@@ -1,17 +1,26 @@
 """Progress of the training: a bar on a terminal, plain lines elsewhere, nothing on other ranks."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn
+
+from cacr.training.pace import Pace
 
 PLAIN_SECONDS = 30.0
-"""Without a terminal, a line is printed at the end of each epoch, but not more often than this."""
+"""Without a terminal, lines lie no farther apart than this, unless a single step does."""
 
-WIDE = 100
-"""Columns of a terminal that has room for the time elapsed too; elsewhere the time left says more."""
+BAR_SECONDS = 0.25
+"""On a terminal figures are not renewed more often than this: reading the loss makes a device wait."""
+
+NARROW, WIDE = 80, 100
+"""Columns of a terminal: below the one there is neither bar nor speed, from the other on there is room for what the
+diagnostics saw."""
+
+_LONGEST = len("epoch 200/200  100%  loss -0.1316  12,345 images/s  59 min 59 s left")
 
 
 def duration(seconds: float) -> str:
@@ -29,29 +38,43 @@ def duration(seconds: float) -> str:
 
 
 class TrainingProgress:
-    """Shows epoch, loss, what the diagnostics saw last, images per second and time left."""
+    """Shows epoch, loss, what the diagnostics saw last, images per second and time left, from the first step on.
 
-    def __init__(self, console: Console, *, epochs: int, total_steps: int, step: int, enabled: bool) -> None:
-        self._console = console
-        self._epochs, self._total, self._first = epochs, total_steps, step
-        self._enabled = enabled
-        self._started = self._last_line = time.monotonic()
+    Args:
+        console: where to.
+        epochs: of the whole run, the last one perhaps not whole.
+        total_steps: of the whole run.
+        step: steps made already.
+        epoch: epochs made already.
+        enabled: whether anything is shown.
+        clock: seconds since some moment.
+
+    Attributes:
+        pace: is told of every step, and of the time in which something else is done.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        epochs: int,
+        total_steps: int,
+        step: int,
+        epoch: int,
+        enabled: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console, self._enabled, self._clock = console, enabled, clock
+        self._epochs, self._total = epochs, total_steps
+        self.pace = Pace(clock)
+        self._shown = -float("inf")
+        self._seen = ""
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        self._seen = ""
         if enabled and console.is_terminal:
-            self._bar = Progress(
-                TextColumn("epoch {task.fields[epoch]}/" + str(epochs)),
-                BarColumn(),
-                TextColumn(
-                    "{task.percentage:3.0f}%  loss {task.fields[loss]}{task.fields[seen]}  {task.fields[rate]} images/s"
-                ),
-                *([TimeElapsedColumn()] if console.width >= WIDE else []),
-                TextColumn("{task.fields[left]} left"),
-                console=console,
-            )
+            self._bar = Progress(*_columns(console.width, epochs), console=console)
             self._task = self._bar.add_task(
-                "", total=total_steps, completed=step, epoch=0, loss="-", seen="", rate="-", left="?"
+                "", total=total_steps, completed=step, epoch=epoch + 1, text="starting"
             )
 
     def __enter__(self) -> Self:
@@ -65,35 +88,59 @@ class TrainingProgress:
         if self._bar:
             self._bar.stop()
 
-    def update(
-        self,
-        *,
-        step: int,
-        epoch: int,
-        loss: float,
-        images_per_second: float,
-        epoch_ended: bool,
-        seen: str | None = None,
-    ) -> None:
-        """Show the state after ``step`` optimiser steps; what was ``seen`` stays until something else is."""
+    def begin(self, what: str) -> None:
+        """Say what is done before the first step."""
+        if self._bar:
+            self._bar.update(self._task, text=what)
+        elif self._enabled:
+            self._console.print(f"{what} ...")
+
+    def tell(self, text: str) -> None:
+        """Print a line above the bar; any thread may."""
+        if self._enabled:
+            self._console.print(text, soft_wrap=True)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to show where the run is."""
+        since = self._clock() - self._shown
+        if self._bar:
+            return since >= BAR_SECONDS
+        return self._enabled and since + self.pace.seconds_a_step > PLAIN_SECONDS
+
+    def update(self, *, step: int, epoch: int, loss: float, seen: str | None = None) -> None:
+        """Show the state after ``step`` steps, in epoch ``epoch``.
+
+        What was ``seen`` stays until something else is. Without a terminal only what is :attr:`due` is printed, and
+        the last step.
+        """
+        self._seen = self._seen if seen is None else f"  {seen}"
         if not self._enabled:
             return
-        self._seen = self._seen if seen is None else f"  {seen}"
-        now = time.monotonic()
-        left = duration((now - self._started) / max(1, step - self._first) * (self._total - step))
+        ended = step == self._total
+        left = f"done in {duration(self.pace.spent)}" if ended else f"{duration(self._left(step))} left"
+        speed = f"  {self.pace.images_per_second:,.0f} images/s"
         if self._bar:
-            self._bar.update(
-                self._task,
-                completed=step,
-                epoch=epoch,
-                loss=f"{loss:.4f}",
-                seen=self._seen,
-                rate=f"{images_per_second:,.0f}",
-                left=left,
-            )
-        elif step == self._total or (epoch_ended and now - self._last_line >= PLAIN_SECONDS):
-            self._last_line = now
-            self._console.print(
-                f"epoch {epoch}/{self._epochs}  step {step}/{self._total}  loss {loss:.4f}{self._seen}  "
-                f"{images_per_second:,.0f} images/s  {left} left"
-            )
+            width = self._console.width
+            more = (self._seen if width >= WIDE else "") + (speed if width >= NARROW else "")
+            text = f"loss {loss:.4f}{more}  {left}"
+            self._bar.update(self._task, completed=step, epoch=epoch, text=text)
+        elif ended or self.due:
+            where = f"epoch {epoch}/{self._epochs}  step {step}/{self._total}"
+            self.tell(f"{where}  loss {loss:.4f}{self._seen}{speed}  {left}")
+        else:
+            return
+        self._shown = self._clock()
+
+    def _left(self, step: int) -> float:
+        return self.pace.left(self._total - step)
+
+
+def _columns(width: int, epochs: int) -> list[ProgressColumn]:
+    """The parts of the bar's line, so that the time left is never cut off."""
+    room = width - _LONGEST - 2 - (25 if width >= WIDE else 0)
+    return [
+        TextColumn("epoch {task.fields[epoch]}/" + str(epochs)),
+        *([BarColumn(max(5, min(40, room)))] if width >= NARROW else []),
+        TextColumn("{task.percentage:3.0f}%  {task.fields[text]}"),
+    ]

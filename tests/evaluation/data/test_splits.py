@@ -28,6 +28,8 @@ def test_a_draw_has_as_many_of_each_class() -> None:
 def test_a_class_with_too_few_labels_is_named() -> None:
     with pytest.raises(UserError, match=r"class 2 has only 7 labelled images.*choose at most 7"):
         draw_per_class(LABELS[LABELS < 5], 8, seed=0)
+    with pytest.raises(UserError, match="class a pear has only 7 labelled images"):
+        draw_per_class(LABELS[LABELS < 5], 8, seed=0, class_names=["plum", "fig", "a pear", "nut", "date"])
 
 
 def test_folds_are_stratified_and_equally_large() -> None:

@@ -66,8 +66,8 @@ def _runs(folder: Path, objective: str, scores: list[float], **settings: Any) ->
     ]
 
 
-def _shown(comparison: Any) -> str:
-    console = Console(width=200)
+def _shown(comparison: Any, width: int = 200) -> str:
+    console = Console(width=width)
     with console.capture() as capture:
         for table in comparison_tables(comparison):
             console.print(table)
@@ -91,10 +91,21 @@ def test_runs_that_differ_in_the_seed_are_averaged_and_paired(tmp_path: Path) ->
     assert line.p < 0.05 and line.verdict == "better"
     shown = _shown(comparison)
     assert "71.0 ± 1.0" in shown and "+4.5" in shown and "better" in shown and "paired t-test" in shown
-    assert " 0.004 │" in shown
+    assert " 0.004 better" in shown
     assert comparison.notes == ()
     backwards = compare_runs(paths[::-1])
     assert backwards.lines[1].verdict == "worse"
+
+
+def test_nothing_is_cut_off_in_eighty_columns(tmp_path: Path) -> None:
+    theirs = _runs(tmp_path, "info_nce", [0.66, 0.70, 0.68])
+    ours = _runs(tmp_path, "hard_negative", [0.69, 0.68, 0.71])
+    for paths in ([*theirs, *ours], [theirs[0], ours[0]], [*theirs, *ours[:2], ours[2]]):
+        comparison = compare_runs(paths)
+        narrow, wide = _shown(comparison, 80), _shown(comparison, 300)
+        assert "…" not in narrow and sorted("".join(narrow.split())) == sorted(
+            "".join(wide.replace("─", "").split()) + "─" * narrow.count("─")
+        )
 
 
 def test_a_difference_inside_the_noise_is_never_a_win(tmp_path: Path) -> None:

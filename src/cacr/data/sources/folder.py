@@ -12,6 +12,7 @@ from cacr.data.registry import SOURCES, Request
 from cacr.data.scan import Listing, list_images, sub_folders
 from cacr.data.source import Assumption
 from cacr.errors import UserError
+from cacr.shell import shell_words
 
 _TEST_FOLDERS = ("test", "val", "validation")
 
@@ -26,7 +27,7 @@ def open_folder(request: Request) -> FileSource:
     return source.with_notes(
         Assumption(
             f"the {len(source.class_names or ())} sub-folders of {listing.folder} are taken for classes; "
-            f"if they are not, write images:{request.argument}"
+            f"if they are not, write {shell_words(f'images:{request.argument}')}"
         )
     )
 

@@ -1,10 +1,13 @@
 """Which labelled images a classifier learns from and is judged on, drawn from a seed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cacr.data.source import Indices
 from cacr.errors import UserError
+from cacr.files import printable
 
 Labels = NDArray[np.int64]
 
@@ -33,8 +36,16 @@ def stratified_split(labels: Labels, share: float, seed: int) -> tuple[Indices, 
     return np.setdiff1d(np.arange(len(labels)), chosen), chosen
 
 
-def draw_per_class(labels: Labels, count: int, seed: int) -> Indices:
+def draw_per_class(
+    labels: Labels, count: int, seed: int, class_names: Sequence[str] | None = None
+) -> Indices:
     """Sorted indices of ``count`` images of each class that occurs.
+
+    Args:
+        labels: (N,) classes.
+        count: Images of each class.
+        seed: Of the draw.
+        class_names: For the message.
 
     Raises:
         UserError: when a class has fewer.
@@ -42,8 +53,10 @@ def draw_per_class(labels: Labels, count: int, seed: int) -> Indices:
     classes = _by_class(labels)
     smallest = min(classes, key=len)
     if len(smallest) < count:
+        label = int(labels[smallest[0]])
+        name = printable(class_names[label]) if class_names else label
         raise UserError(
-            f"class {labels[smallest[0]]} has only {len(smallest)} labelled images, fewer than "
+            f"class {name} has only {len(smallest)} labelled images, fewer than "
             f"labels_per_class = {count}; choose at most {len(smallest)}"
         )
     generator = np.random.default_rng(seed)

@@ -32,7 +32,8 @@ def over_draws(
         return Score(value, None, details, task.data.metric)
     found = []
     labels = task.train.labels.cpu().numpy()
-    for rows, seed in drawn_labels(labels, labels_per_class, draws, task.seed):
+    names = task.data.train.class_names
+    for rows, seed in drawn_labels(labels, labels_per_class, draws, task.seed, names):
         chosen = torch.from_numpy(rows)
         found.append(measure(LabelledFeatures(task.train.values[chosen], task.train.labels[chosen]), seed))
         if task.progress is not None:
@@ -41,7 +42,7 @@ def over_draws(
 
 
 def drawn_labels(
-    labels: Labels, labels_per_class: int, draws: int, seed: int
+    labels: Labels, labels_per_class: int, draws: int, seed: int, class_names: Sequence[str] | None = None
 ) -> Iterator[tuple[Indices, int]]:
     """The images of each draw, and a seed for what is trained on them.
 
@@ -49,7 +50,7 @@ def drawn_labels(
     """
     for draw in range(draws):
         own = mixed_seed("labels", seed, draw)
-        yield draw_per_class(labels, labels_per_class, own), own
+        yield draw_per_class(labels, labels_per_class, own, class_names), own
 
 
 def score_of_draws(found: Sequence[_Found], metric: str, notes: tuple[str, ...] = ()) -> Score:

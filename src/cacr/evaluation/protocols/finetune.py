@@ -105,7 +105,8 @@ def finetune(task: Task, settings: FinetuneSettings) -> Score:
     if settings.labels_per_class is None:
         details = _tune(task, settings, recipe, np.arange(len(labels)), task.seed)
         return Score(details["last"], None, details, task.data.metric, notes=_notes(settings))
-    draws = drawn_labels(labels.astype(np.int64), settings.labels_per_class, settings.draws, task.seed)
+    names = task.data.train.class_names
+    draws = drawn_labels(labels.astype(np.int64), settings.labels_per_class, settings.draws, task.seed, names)
     found = [_tune(task, settings, recipe, rows, seed) for rows, seed in draws]
     return score_of_draws(
         [(details["last"], details) for details in found], task.data.metric, _notes(settings)

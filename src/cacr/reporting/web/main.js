@@ -9,6 +9,7 @@ function section(id, title, ...children) {
   main.append(make("section", { id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title), children));
 }
 
+/** The verdict with its reasons, which are folded where there is nothing to worry about. */
 function verdict(run) {
   const found = run.verdict;
   if (!found) return [make("p", { class: "soft" }, "This run has no verdict: it was made without diagnostics, or has not got far enough.")];
@@ -16,11 +17,18 @@ function verdict(run) {
   const bullets = (title, lines) => (lines.length ? [make("p", { class: "soft" }, title), make("ul", {}, lines.map((line) => make("li", {}, line)))] : []);
   const earlier = found.history.filter((item, i, list) => i === 0 || item.verdict !== list[i - 1].verdict);
   return [
-    make("p", { class: `verdict ${kind}` }, `${sign} ${found.verdict}`),
-    ...bullets("Evidence", found.evidence),
+    make("p", { class: "judged" }, "The training itself: ", make("span", { class: `verdict ${kind}` }, `${sign} ${found.verdict}`)),
+    make("details", { open: kind === "bad" }, make("summary", {}, "Why"), ...bullets("Evidence", found.evidence),
+      earlier.length > 1 ? make("p", { class: "soft" }, "Over time: " + earlier.map((item) => `${item.verdict} (epoch ${short(item.epoch)})`).join(", ")) : null),
     ...bullets("What to try", found.advice),
-    earlier.length > 1 ? make("p", { class: "soft" }, "Over time: " + earlier.map((item) => `${item.verdict} (epoch ${short(item.epoch)})`).join(", ")) : null,
-  ].filter(Boolean);
+  ];
+}
+
+/** What to do next, with the command that does it. */
+function whatNext({ words, command }) {
+  const said = make("span", { class: "soft", role: "status" });
+  const copy = () => copyText(command).then(() => (said.textContent = "copied"), (error) => (said.textContent = error.message));
+  return make("div", { class: "next" }, make("p", {}, make("b", {}, "What next? "), words), make("div", { class: "command" }, make("code", {}, command), make("button", { type: "button", "aria-label": "Copy the command", onclick: copy }, "Copy"), said));
 }
 
 function overview() {
@@ -29,18 +37,19 @@ function overview() {
       "div",
       { class: "card" },
       make("h3", {}, page.runs.length > 1 ? `${run.name}: ${run.title}` : run.name),
+      make("p", { class: "headline" }, run.headline[0]),
+      make("p", {}, run.headline[1]),
       verdict(run),
-      make("div", { class: "tiles" }, run.tiles.map(([label, value]) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, label))))
+      make("div", { class: "tiles" }, run.tiles.map(([label, value]) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, label)))),
+      whatNext(run.next)
     )
   );
-  section("overview", "Overview", make("div", { class: "side-by-side" }, cards));
+  section("overview", "In short", make("div", { class: "side-by-side" }, cards));
 }
 
 function results() {
-  const { header, rows } = page.results;
-  const several = page.runs.length > 1;
-  const cut = (row) => (several ? row : row.slice(1));
-  section("results", "Results", rows.length ? table(cut(header), rows.map(cut), { label: "results" }) : make("p", { class: "soft" }, "No evaluation yet: run `cacr evaluate`."));
+  const any = page.runs.some((run) => run.results.rows.length);
+  section("results", "Results", any ? resultsTable(page.runs) : make("p", { class: "soft" }, "Nothing has been evaluated yet; `cacr evaluate` does it, where some images have labels."));
 }
 
 function curves() {
@@ -58,6 +67,7 @@ function weights(gallery) {
   section(
     "weights",
     "Weights of positives and negatives",
+    make("p", {}, "How training treats an image, the query: it is pulled towards other views of the same image, its positives, and pushed away from all other images, its negatives."),
     make("p", { class: "soft" }, "A batch of images goes through the run's own views. Bars show how hard a positive pulls and a negative pushes its query; 1 is what each would weigh if all weighed the same."),
     perRun(gallery, (map) => [make("p", { class: "soft" }, `Batch of ${map.weights.batch}; t⁺ = ${short(map.weights.t_pos)}, t⁻ = ${short(map.weights.t_neg)}.`), weightsSection(gallery, map.weights)])
   );
@@ -67,16 +77,19 @@ function mapSection(gallery) {
   const state = new MapState(gallery);
   state.views = gallery.maps.map((_, number) => new MapView(state, number, page.runs[number].name));
   const of = gallery.count < gallery.total ? `${gallery.count.toLocaleString("en")} drawn from ${gallery.total.toLocaleString("en")}` : `${gallery.count.toLocaleString("en")}`;
+  const [bar, groups] = mapControls(state);
   const pictured = gallery.pictured < gallery.count ? `${gallery.pictured.toLocaleString("en")} of them, a random sample and those of the lists below, have a picture.` : "All have a picture: the centre square, as the encoder sees it.";
   section(
     "map",
-    "Map of the embeddings",
-    make("p", { class: "soft" }, `${of} images of ${gallery.data}. ${pictured} Near means alike to the encoder: PCA and t-SNE of at most 3,000 drawn images, the others beside their nearest. Clusters are those of k-means.`),
-    gallery.folder ? make("p", { class: "soft" }, `Names are relative to ${gallery.folder}`) : null,
-    mapControls(state),
+    "Map of the images",
+    make("p", {}, "Every point is an image; images that are near each other look alike to the encoder."),
+    bar,
     make("div", { class: "maps" }, state.views.map((view) => view.element)),
+    chosenPanel(state, page.runs),
+    groups,
     make("p", { class: "soft" }, "Drag to move; click the map, then scroll to zoom. With fingers: tap it, then one moves and two zoom. Keys: arrows, + and −, 0 for the whole map, N and P for the next and previous image, Enter to choose, Escape to let go."),
-    chosenPanel(state, page.runs)
+    make("p", { class: "soft" }, `${of} images of ${gallery.data}. ${pictured} The places are from PCA and t-SNE of at most 3,000 drawn images, the others beside their nearest. Clusters are those of k-means.`),
+    gallery.folder ? make("p", { class: "soft" }, `Names are relative to ${gallery.folder}`) : null
   );
 }
 
@@ -84,12 +97,14 @@ function pairs(gallery) {
   section(
     "hardest",
     "Hardest negatives",
+    make("p", {}, "Training pushes every image away from all others, which are called its negatives. These are the pairs that it has most trouble with: different things that look alike to the network."),
     make("p", { class: "soft" }, "Pairs that the objective pushes apart hardest although their features do not agree; where there are labels, only pairs of different ones. The number says how many times the weight of an average negative, were all images in one batch. In these three lists an image comes once at most, and no pair is in two of them."),
     perRun(gallery, (map) => pairList(gallery, map.lists.hardest, (v) => `× ${rough(v)}`, "relative weight"))
   );
   section(
     "false",
     "Likely false negatives",
+    make("p", {}, "Two images of the same thing should not be pushed apart; where training does so all the same, they are false negatives. It has no labels and cannot know, but you can see it here."),
     make("p", { class: "soft" }, "Pairs pushed apart hardest whose features agree (each is among the other's nearest neighbours): perhaps the same thing, which should not be pushed apart. Worth a look by a person who knows the data."),
     perRun(gallery, (map) => pairList(gallery, map.lists.false, (v) => `× ${rough(v)}`, "relative weight"))
   );
@@ -113,17 +128,14 @@ function settings() {
 }
 
 async function build() {
-  overview();
-  results();
-  curves();
   const gallery = await Gallery.open();
-  if (gallery) {
-    weights(gallery);
-    mapSection(gallery);
-    pairs(gallery);
-  } else {
-    section("map", "Map of the embeddings", make("p", { class: "soft" }, page.missing));
-  }
+  overview();
+  if (gallery) mapSection(gallery);
+  else section("map", "Map of the images", make("p", { class: "soft" }, page.missing));
+  results();
+  if (gallery) pairs(gallery);
+  curves();
+  if (gallery) weights(gallery);
   settings();
   const names = page.runs.map((run) => run.name).join(", ");
   document.getElementById("top").append(

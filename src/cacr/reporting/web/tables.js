@@ -7,8 +7,8 @@ function csvCell(value) {
   return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
 }
 
-function csv(header, rows) {
-  return [header, ...rows].map((row) => row.map(csvCell).join(",")).join("\n") + "\n";
+function csv(lines) {
+  return lines.map((row) => row.map(csvCell).join(",")).join("\n") + "\n";
 }
 
 async function copyText(text) {
@@ -26,12 +26,12 @@ async function copyText(text) {
   }
 }
 
-/** A table with a button that copies it; `marked` says which rows stand out. */
-function table(header, rows, { marked = () => false, label = "table" } = {}) {
+/** A table with a button that copies it, or `copied` in its stead; `marked` says which rows stand out. A cell is a text, or elements. */
+function table(header, rows, { marked = () => false, label = "table", copied = [header, ...rows], kind = "" } = {}) {
   const said = make("span", { class: "soft", role: "status" });
   const copy = async () => {
     try {
-      await copyText(csv(header, rows));
+      await copyText(csv(copied));
       said.textContent = `${rows.length} rows copied`;
     } catch (error) {
       said.textContent = error.message;
@@ -39,7 +39,7 @@ function table(header, rows, { marked = () => false, label = "table" } = {}) {
   };
   return make(
     "div",
-    { class: "table" },
+    { class: `table ${kind}` },
     make(
       "div",
       { class: "wide", tabindex: 0, role: "region", "aria-label": label },
@@ -51,7 +51,7 @@ function table(header, rows, { marked = () => false, label = "table" } = {}) {
           "tbody",
           {},
           rows.map((row) =>
-            make("tr", { class: marked(row) ? "differs" : null }, row.map((cell) => make("td", {}, String(cell ?? ""))))
+            make("tr", { class: marked(row) ? "differs" : null }, row.map((cell) => make("td", {}, cell)))
           )
         )
       )

@@ -1,0 +1,113 @@
+"""What the numbers of a run mean, in a sentence or two."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cacr.reporting.standings import Gain, Standing, gain, labels_text, standings
+from cacr.runs.run import Run
+
+NAMES = {
+    "start": "the weights that it started from",
+    "untrained": "the same network untrained",
+    "pixels": "the raw pixels",
+}
+_REFERENCES = ("start", "untrained", "pixels")
+_FIRST = ("linear", "knn", "fewshot")
+_PROTOCOLS = {
+    "linear": "a linear classifier on its features",
+    "knn": "the vote of the nearest images",
+    "fewshot": "a classifier that learns from few labels",
+}
+_OF_VERDICT = {
+    "healthy": "The run looks healthy: it has learned to tell images apart.",
+    "collapsed to a point": "The run has failed: all images look the same to the encoder.",
+    "dimensional collapse": "The run is in trouble: the encoder tells images apart in very few ways.",
+    "not learning": "The run has not learned: two views of one image are no more alike than two images.",
+    "diverging": "The run has failed: its loss has left all bounds.",
+    "starved by the loader": "The run learns, but it waits for images most of the time.",
+    "not sure": "It cannot be told yet whether this run has learned.",
+}
+_NOT_EVALUATED = "How good its features are is not known: it has not been evaluated."
+
+
+class Headline(NamedTuple):
+    """What the numbers mean in a few words, and the numbers."""
+
+    title: str
+    text: str
+
+
+def headline(run: Run) -> Headline:
+    """What is to be thought of a run: from what was measured on its encoder, else from the verdict."""
+    if found := _ranked(run):
+        return _of_results(found)
+    if run.verdict is None:
+        return Headline("Nothing has been measured yet.", _NOT_EVALUATED)
+    name = run.verdict.verdict
+    return Headline(_OF_VERDICT.get(name, f"The verdict on the training: {name}."), _NOT_EVALUATED)
+
+
+def _ranked(run: Run) -> list[Standing]:
+    """What was measured of the encoder as it is now, what says most first."""
+    digest = run.digest
+    current = [result for result in run.results if result.weights in ("", digest)]
+    return sorted((s for s in standings(current) if "encoder" in s.of), key=_rank)
+
+
+def _rank(standing: Standing) -> tuple[bool, int]:
+    """Measurements with a baseline first, then the protocol that says most."""
+    protocol = standing.any.protocol
+    return _reference(standing) is None, _FIRST.index(protocol) if protocol in _FIRST else len(_FIRST)
+
+
+def _reference(standing: Standing) -> str | None:
+    """The baseline that says whether the training was worth it."""
+    return next((name for name in _REFERENCES if name in standing.of), None)
+
+
+def outcome(run: Run) -> str | None:
+    """``better``, ``worse`` or ``equal``, against what the headline compares with; None where nothing was compared."""
+    found = _ranked(run)
+    reference = _reference(found[0]) if found else None
+    return gain(found[0].of["encoder"], found[0].of[reference]).outcome if reference else None
+
+
+def _of_results(found: Sequence[Standing]) -> Headline:
+    first, reference = found[0], _reference(found[0])
+    own = first.of["encoder"]
+    beside = [f"{first.of[name].text} for {NAMES[name]}" for name in _REFERENCES if name in first.of]
+    if (classes := own.counts.get("classes", 0)) > 1 and own.metric == "accuracy":
+        beside.append(f"{100 / classes:.1f} % by guessing")
+    how = f"{_PROTOCOLS.get(own.protocol, own.protocol)} ({labels_text(own)})"
+    against = f", against {_listed(beside)}" if beside else ""
+    text = f"Measured by {how}: {own.text} {own.metric}{against}."
+    if reference is None:
+        return Headline(f"It reaches {own.text}; what that is worth, a baseline would tell.", text)
+    main = gain(own, first.of[reference])
+    if main.doubt is not None:
+        text += f" A difference from {NAMES[reference]} of up to {main.doubt:.1f} points may be chance."
+    return Headline(
+        _title(main, reference), " ".join([text, *_disagreeing(found[1:], reference, main.outcome)])
+    )
+
+
+def _title(main: Gain, reference: str) -> str:
+    if main.outcome == "equal":
+        return f"No clear difference from {NAMES[reference]}: {main.points:+.1f} points."
+    return f"{main.outcome.capitalize()} than {NAMES[reference]}, by {abs(main.points):.1f} points."
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _disagreeing(others: Sequence[Standing], reference: str, outcome: str) -> list[str]:
+    """What other protocols say where it is something else."""
+    compared = [s for s in others if reference in s.of]
+    different = [
+        f"{s.any.protocol} ({labels_text(s.any)}) says {judged}"
+        for s in compared
+        if (judged := gain(s.of["encoder"], s.of[reference]).outcome) != outcome
+    ]
+    return [f"Not all measurements agree: {', '.join(different)}."] if different else []

@@ -1,0 +1,96 @@
+"""Ctrl-C while the main thread is in a computation that does not come back to Python."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cacr.training.checkpoints import list_checkpoints
+from cacr.training.interrupt import Interrupt
+from cacr.training.signals import SignalWatch
+from tests.conftest import TINY
+
+SCRIPT = """
+import hashlib, sys
+from cacr import cli
+from cacr.training import loop
+
+at_step, step = int(sys.argv.pop()), loop._step
+
+def stuck(job, position, *rest):
+    if position.step + 1 == at_step:
+        print("stuck", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # minutes, without a line of Python
+        raise AssertionError("the computation was waited for")
+    return step(job, position, *rest)
+
+loop._step = stuck
+cli.main()
+"""
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    ("at_step", "warned", "told"),
+    [
+        (3, "all steps are lost", "no checkpoint had been written yet, all steps are lost; start from the"),
+        (7, "the steps after checkpoint 4 are lost", "the checkpoint of step 4 is kept, any later steps are"),
+    ],
+)
+def test_control_c_is_answered_at_once_and_a_second_one_ends(
+    at_step: int, warned: str, told: str, photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "my run"
+    settings = {**TINY, "epochs": 2, "checkpoint_every_steps": 4}
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    arguments = ["pretrain", str(photos), "--out", str(out), *flags, str(at_step)]
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        assert any(line == "stuck\n" for line in lines)
+        os.killpg(process.pid, signal.SIGINT)
+        answer = next(lines)
+        os.killpg(process.pid, signal.SIGINT)
+        rest = "".join(lines)
+    assert process.returncode == 130
+    assert answer == f"finishing this step, saving ... (Ctrl-C again ends at once, and {warned})\n"
+    assert rest.strip().startswith(f"interrupted: {told}"), rest
+    again = shlex.split(rest.strip().partition(" with: ")[2])
+    assert again == ["cacr", "pretrain", "--out", str(out), "--resume"]
+    subprocess.run([sys.executable, "-m", *again], check=True, stdout=subprocess.DEVNULL)
+    assert list_checkpoints(out / "checkpoints")[-1][0] == 8
+
+
+def test_the_first_signal_asks_and_is_answered_once() -> None:
+    answers: list[str] = []
+    with Interrupt(lambda: answers.append("saving")) as interrupt:
+        assert not interrupt.requested
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.requested
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert answers == ["saving"]
+    with pytest.raises(KeyboardInterrupt):  # outside, all is as it was
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_watches_hear_all_signals_and_pass_them_on() -> None:
+    outer: list[int] = []
+    inner: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        with SignalWatch(outer.append):
+            with SignalWatch(inner.append):
+                os.kill(os.getpid(), signal.SIGUSR1)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert inner == [signal.SIGUSR1] and outer == [signal.SIGUSR1] * 2
+    assert signal.set_wakeup_fd(-1) == -1
