@@ -279,7 +279,9 @@ class EvaluateSettings(Settings):
     )
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
     baselines: Names = Field(
-        (), description="measured beside the encoder: untrained (its architecture), pixels"
+        ("auto",),
+        description="measured beside the encoder: start (the weights it started from), untrained, pixels; "
+        "auto: all that there are, for protocols that take seconds",
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")
     workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")

@@ -180,7 +180,15 @@ def test_a_collapse_is_told_and_can_stop_the_run(
 ) -> None:
     """Without repulsion everything becomes one point; the second measurement that shows it is at step 35 or so."""
     out = tmp_path / "run"
-    settings = {**TINY, "repulsion": 0, "lr": 1.0, "epochs": 15, "measure_every_epochs": 1, "seed": 1}
+    settings = {
+        **TINY,
+        "head": "linear",
+        "repulsion": 0,
+        "lr": 1.0,
+        "epochs": 15,
+        "measure_every_epochs": 1,
+        "seed": 1,
+    }
     flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     monkeypatch.setattr(
         "sys.argv", ["cacr", "pretrain", str(photos), "--out", str(out), "--on-collapse", choice, *flags]

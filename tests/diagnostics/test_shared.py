@@ -46,7 +46,15 @@ def test_several_processes_measure_what_one_does(devices: int, seen: int, tmp_pa
 @pytest.mark.slow
 def test_a_collapse_stops_both_processes(photos: Path, tmp_path: Path) -> None:
     """Without repulsion everything becomes one point; the first process sees it, and the second ends with it."""
-    settings = {**TINY, "repulsion": 0, "lr": 1.0, "epochs": 30, "measure_every_epochs": 1, "seed": 1}
+    settings = {
+        **TINY,
+        "head": "linear",
+        "repulsion": 0,
+        "lr": 1.0,
+        "epochs": 30,
+        "measure_every_epochs": 1,
+        "seed": 1,
+    }
     done = _processes(photos, "--out", tmp_path / "run", "--on-collapse", "stop", **settings)
     assert done.returncode == 2, done.stderr
     assert done.stdout.count("collapsed to a point") == 1 and "--resume" in done.stdout

@@ -69,6 +69,7 @@ def evaluate(
     from cacr.distributed import is_first_process
     from cacr.evaluation import is_suite
     from cacr.evaluation.settings import quick_options
+    from cacr.reporting.headline import headline_of
     from cacr.reporting.results import results_table
     from cacr.reporting.suite import suite_table
 
@@ -78,12 +79,16 @@ def evaluate(
         results = measure(run=run, quick=quick, **values)
         failures = False
         table = results_table(results)
+        meaning = headline_of(results)
     else:
         report = evaluate_suite(run=run, against=against, quick=quick, tell=show, **values)
         failures = bool(report.failures)
         table = suite_table(report)
+        meaning = None
     if is_first_process():
         show(table)
+        if meaning is not None:
+            show(f"{meaning.title} {meaning.text}")
         if quick and not quick_options(values["protocol"]):
             show("note: --quick changed nothing, because none of these protocols searches for settings")
     if failures:

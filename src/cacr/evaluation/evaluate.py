@@ -66,7 +66,8 @@ def _evaluate(run: str | Path, asked: Evaluation, progress: Progress | None) -> 
     settings = asked.settings
     if is_suite(settings.data):
         raise UserError(f"{settings.data} is many data sets: use evaluate_suite")
-    subjects = contestants(run, settings)
+    quick = all(options.quick for options in asked.protocols.values())
+    subjects = contestants(run, settings, quick=quick)
     data = open_labelled(settings)
     return [
         result

@@ -14,10 +14,12 @@ class ProtocolSettings(Settings):
     Attributes:
         own_measure: It measures something that ``metric`` does not choose.
         several_classes: It can judge images that show several classes.
+        quick: It takes seconds once features are there, so baselines are measured beside it by default.
     """
 
     own_measure: ClassVar[bool] = False
     several_classes: ClassVar[bool] = False
+    quick: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

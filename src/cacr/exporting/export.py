@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from cacr.encoders import Encoder, EncoderInfo, load_encoder
-from cacr.encoders.files import reader_file
+from cacr.encoders.files import reader_file, weights_file
 from cacr.encoders.reader_file import save_reader
 from cacr.errors import UserError
 from cacr.exporting.card import model_card
@@ -16,7 +16,8 @@ from cacr.exporting.format import FORMATS, Features
 from cacr.files import appearing, require_new_file, write_atomically
 from cacr.randomness import generator
 from cacr.runs.folder import RunFolder
-from cacr.runs.run import Run
+from cacr.runs.result import read_results
+from cacr.runs.run import run_of
 
 TOLERANCE = 1e-5
 """Largest difference of a feature, as a share of the largest feature."""
@@ -83,12 +84,12 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
                 f"than {TOLERANCE:g}; please report this with the encoder's name, {encoder.info.encoder}"
             )
     code = kind.code(encoder.info, out.name)
-    folder = RunFolder(Path(run) if Path(run).is_dir() else Path(run).parent)
-    whole = Run(RunFolder(folder.path.parent) if folder.path.name == folder.best.name else folder)
-    settings = whole.settings if whole.folder.holds_run else None
+    weights = weights_file(Path(run))
+    whole = run_of(weights)
+    settings = None if whole is None else whole.settings
     card = model_card(
         encoder,
-        Run(folder).results,
+        read_results(RunFolder(weights.parent).evaluation),
         settings,
         title=out.stem,
         to=to,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cacr.reporting.standings import Gain, Standing, gain, labels_text, standings
+from cacr.runs.result import Result
 from cacr.runs.run import Run
 
 NAMES = {
@@ -39,19 +40,29 @@ class Headline(NamedTuple):
 
 def headline(run: Run) -> Headline:
     """What is to be thought of a run: from what was measured on its encoder, else from the verdict."""
-    if found := _ranked(run):
-        return _of_results(found)
+    if measured := headline_of(_current(run)):
+        return measured
     if run.verdict is None:
         return Headline("Nothing has been measured yet.", _NOT_EVALUATED)
     name = run.verdict.verdict
     return Headline(_OF_VERDICT.get(name, f"The verdict on the training: {name}."), _NOT_EVALUATED)
 
 
-def _ranked(run: Run) -> list[Standing]:
-    """What was measured of the encoder as it is now, what says most first."""
+def headline_of(results: Sequence[Result]) -> Headline | None:
+    """What results of one encoder and its baselines mean; None where there is none of the encoder."""
+    found = _ranked(results)
+    return _of_results(found) if found else None
+
+
+def _current(run: Run) -> list[Result]:
+    """What was measured of the encoder as it is now."""
     digest = run.digest
-    current = [result for result in run.results if result.weights in ("", digest)]
-    return sorted((s for s in standings(current) if "encoder" in s.of), key=_rank)
+    return [result for result in run.results if result.weights in ("", digest)]
+
+
+def _ranked(results: Sequence[Result]) -> list[Standing]:
+    """Measurements of the encoder, what says most first."""
+    return sorted((s for s in standings(results) if "encoder" in s.of), key=_rank)
 
 
 def _rank(standing: Standing) -> tuple[bool, int]:
@@ -67,7 +78,7 @@ def _reference(standing: Standing) -> str | None:
 
 def outcome(run: Run) -> str | None:
     """``better``, ``worse`` or ``equal``, against what the headline compares with; None where nothing was compared."""
-    found = _ranked(run)
+    found = _ranked(_current(run))
     reference = _reference(found[0]) if found else None
     return gain(found[0].of["encoder"], found[0].of[reference]).outcome if reference else None
 

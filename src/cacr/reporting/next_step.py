@@ -12,8 +12,6 @@ from cacr.shell import resume_command, shell_words
 FAILED = ("collapsed to a point", "dimensional collapse", "not learning", "diverging")
 """Verdicts after which going on is no use."""
 
-_BASELINES = ("--set", "baselines=[untrained,pixels]")
-
 
 class NextStep(NamedTuple):
     """What to do, and the command that does it."""
@@ -49,10 +47,10 @@ def _evaluate(run: Run) -> NextStep:
         protocols = dict.fromkeys(r.protocol for r in run.results if r.data == last.data)
         test = ("--test-data", last.test_data) if last.test_data != last.data else ()
         words = "--data", last.data, *test, *_root(run, last.data), "--protocol", ",".join(protocols)
-        return NextStep("Measure baselines beside it:", _command(run, "evaluate", *words, *_BASELINES))
+        return NextStep("Measure baselines beside it:", _command(run, "evaluate", *words))
     data = run.settings.data
     if run.points("knn"):
-        command = _command(run, "evaluate", "--data", data, *_root(run, data), *_BASELINES)
+        command = _command(run, "evaluate", "--data", data, *_root(run, data))
         return NextStep("Measure how good its features are, beside baselines:", command)
     command = _command(run, "search", 0, "--data", data, *_root(run, data))
     return NextStep(

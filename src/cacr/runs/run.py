@@ -176,6 +176,15 @@ class Run:
         return read_reference(self.folder.reference)
 
 
+def run_of(weights: Path) -> Run | None:
+    """The run of a weights file, which lies in its folder or in its ``best/`` or ``start/``; None for other files."""
+    folder = RunFolder(weights.parent)
+    inside = RunFolder(weights.parent.parent)
+    if not folder.holds_run and weights.parent in (inside.best, inside.start):
+        folder = inside
+    return Run.open(folder.path) if folder.holds_run and weights.name == WEIGHTS else None
+
+
 def open_runs(paths: Sequence[Path]) -> list[Run]:
     """Runs with names of their own: where two folders have the same name, it has that of their parents before it.
 

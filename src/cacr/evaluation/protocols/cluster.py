@@ -25,6 +25,7 @@ class ClusterSettings(ProtocolSettings):
     """k-means on read features of unit length, compared with the classes."""
 
     own_measure: ClassVar[bool] = True
+    quick: ClassVar[bool] = True
 
     clusters: Annotated[int, Field(ge=1, le=1_000_000)] | Auto = Field(
         "auto", description="clusters; auto: as many as classes"

@@ -1,7 +1,7 @@
 """Weighted nearest neighbours on cached features."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -22,6 +22,8 @@ QUERIES = 1024
 
 class KnnSettings(ProtocolSettings):
     """Weighted nearest neighbours on cached features."""
+
+    quick: ClassVar[bool] = True
 
     k: int = Field(20, ge=1, le=10**9, description="neighbours that vote")
     temperature: float = Field(0.07, gt=0, description="a neighbour votes with exp(cosine / temperature)")

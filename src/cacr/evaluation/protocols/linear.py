@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +37,8 @@ QUIET = 0.1
 
 class LinearSettings(ProtocolSettings):
     """A linear classifier on cached features; the learning rate is chosen on a validation split."""
+
+    quick: ClassVar[bool] = True
 
     lrs: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), min_length=1, description="learning rates of SGD, trained at once"

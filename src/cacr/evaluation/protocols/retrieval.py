@@ -25,6 +25,7 @@ class RetrievalSettings(ProtocolSettings):
     """Search of the training images for those of a test image's class."""
 
     own_measure: ClassVar[bool] = True
+    quick: ClassVar[bool] = True
 
     ks: tuple[Annotated[int, Field(ge=1, le=10**9)], ...] = Field(
         (1, 5, 10), description="nearest images, for recall@k"
