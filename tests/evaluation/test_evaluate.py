@@ -27,6 +27,7 @@ def test_results_say_what_they_depend_on(run: Path, images: Path) -> None:
         data=str(images),
         protocol=("knn", "linear"),
         options={"k": 3, "linear.epochs": 20},
+        baselines=(),
         workers=0,
         seed=5,
     )
@@ -82,9 +83,8 @@ def test_few_labels_give_mean_and_spread_beside_baselines(run: Path, images: Pat
 
 def test_a_test_folder_is_numbered_like_the_training_folder(run: Path, images: Path, tmp_path: Path) -> None:
     test = write_images(tmp_path / "test", per_class=4, seed=1, classes=("green", "red"))
-    (result,) = evaluate_run(
-        run, {"data": str(images), "test_data": str(test), "protocol": ["knn"], "k": 5, "workers": 0}
-    )
+    values = {"data": str(images), "test_data": str(test), "protocol": ["knn"], "k": 5, "workers": 0}
+    (result,) = evaluate_run(run, {**values, "baselines": []})
     assert result.score > 0.8  # by the folders' own numbering nothing would be right
     assert result.split == f"the images of {test}"
     assert result.counts["train_images"] == 45 and result.counts["test_images"] == 8
@@ -121,6 +121,7 @@ def test_knn_and_linear_report_the_metric_asked_for(run: Path, images: Path, tmp
     for path in sorted((test / "blue").iterdir())[:7]:
         path.rename(test / "red" / f"moved-{path.name}")
     values = {"data": str(images), "test_data": str(test), "k": 3, "linear.epochs": 5, "workers": 0}
+    values["baselines"] = []
     metrics = ("accuracy", "mean-per-class", "roc-auc")
     results = {m: evaluate_run(run, {**values, "metric": m}) for m in metrics}
 
@@ -205,7 +206,9 @@ def test_what_is_left_out_stands_under_the_table(run: Path, tmp_path: Path) -> N
     data = write_images(tmp_path / "data", per_class=5, seed=0)
     (data / "red" / "0.png").write_bytes(b"no image")
     (data / "red" / "0.heic").touch()
-    results = evaluate_run(run, {"data": str(data), "k": 3, "workers": 0, "protocol": ["knn"]})
+    results = evaluate_run(
+        run, {"data": str(data), "k": 3, "workers": 0, "protocol": ["knn"], "baselines": []}
+    )
     assert results[0].counts["unreadable"] == 1
     assert any("1 HEIC files are left out" in note for note in results[0].notes)
     assert read_results(run / "evaluation") == results
@@ -220,7 +223,7 @@ def test_what_is_left_out_stands_under_the_table(run: Path, tmp_path: Path) -> N
 def test_a_result_says_what_was_held_out_and_taken_for_classes(
     run: Path, images: Path, tmp_path: Path
 ) -> None:
-    values = {"data": str(images), "protocol": ("knn",), "workers": 0}
+    values = {"data": str(images), "protocol": ("knn",), "workers": 0, "baselines": ()}
     (drawn,) = evaluate_run(run, values)
     assert drawn.held_out and drawn.split.endswith("held out with seed 0")
     assert len(drawn.assumptions) == 1 and "taken for classes" in drawn.assumptions[0] and not drawn.notes

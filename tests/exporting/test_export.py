@@ -229,7 +229,7 @@ def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path,
         (copied / name).write_bytes((trained / name).read_bytes())
     unmeasured = export_run(copied, "torch", tmp_path / "first.safetensors")
     assert "Not evaluated." in unmeasured.card.read_text()
-    (result,) = cacr.evaluate(run=copied, data=classes, protocol="knn", k=3)
+    (result,) = cacr.evaluate(run=copied, data=classes, protocol="knn", k=3, baselines=())
     write_result(
         copied / "evaluation", replace(result, notes=[*result.notes, f"3 files in {classes}/train are odd"])
     )

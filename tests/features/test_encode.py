@@ -9,6 +9,7 @@ from PIL import Image
 from cacr.data import ArraySource, FileSource, open_source
 from cacr.encoders import load_encoder
 from cacr.evaluation import BASELINES
+from cacr.evaluation.baselines import Origin
 from cacr.features import encode
 from cacr.features.machine import Machine
 
@@ -53,20 +54,20 @@ def test_unreadable_images_are_left_out(run: Path, tmp_path: Path) -> None:
 def test_baselines_see_the_same_images(run: Path) -> None:
     encoder = load_encoder(run)
     source = ArraySource("noise", torch.randint(0, 256, (5, 3, 18, 18), dtype=torch.uint8))
-    pixels = BASELINES["pixels"](encoder.info, 0)
+    pixels = BASELINES["pixels"](Origin(encoder.info), 0)
     values = encode(pixels, source).values
     expected = torch.stack([encoder.preprocess(image).flatten() for image in source.images])
     torch.testing.assert_close(values, expected)
     assert pixels.feature_dim == values.shape[1] == 3 * 16 * 16
 
-    large = BASELINES["pixels"](replace(encoder.info, image_size=64), 0)
+    large = BASELINES["pixels"](Origin(replace(encoder.info, image_size=64)), 0)
     image = torch.randn(1, 3, 64, 64)
     means = image.reshape(1, 3, 32, 2, 32, 2).mean(dim=(3, 5)).flatten(1)
     torch.testing.assert_close(large(image), means)
     assert large.feature_dim == 3 * 32 * 32
 
     state = torch.random.get_rng_state()
-    untrained = [BASELINES["untrained"](encoder.info, seed) for seed in (1, 1, 2)]
+    untrained = [BASELINES["untrained"](Origin(encoder.info), seed) for seed in (1, 1, 2)]
     assert torch.equal(torch.random.get_rng_state(), state)
     first, again, other = (encode(each, source).values.numpy() for each in untrained)
     assert np.array_equal(first, again)
