@@ -19,14 +19,20 @@ from cacr.training.resolve import resolve
 SMALL_SCALE = ("cifar10", "cifar100", "stl10")
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if "vit" not in name])
+DEMO = "digits-cacr-k4"
+"""The one recipe that is not of the paper: it is what a run without a recipe does."""
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "vit" not in name and name != DEMO])
 def test_every_recipe_resolves_and_leaves_nothing_to_a_rule(name: str) -> None:
     recipe = RECIPES[name]
     asked = check_settings({"data": recipe.data.name, **with_recipe({"recipe": name})})
     settings = resolve(asked, recipe.data, world_size=8, device=torch.device("cpu"))
     assert (settings.recipe, settings.objective_options) == (name, asked.objective_options)
-    for setting in ("encoder", "preset", "views", "batch_size", "epochs", "schedule", "weight_decay"):
+    for setting in ("encoder", "preset", "views", "batch_size", "epochs", "schedule", "weight_decay", "head"):
         assert getattr(asked, setting) == getattr(settings, setting) != "auto", setting
+    assert (settings.first_layer, settings.weights) == ("random", "paper")
+    assert settings.head != "normed"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,7 @@ def test_without_a_dry_run_a_folder_is_needed() -> None:
 
 
 def test_a_dry_run_counts_the_images_that_the_run_will_train_on(tmp_path: Path) -> None:
-    values = {"data": "digits", "imbalance": "linear", "framework": "queue", "batch_size": 128}
+    values = {"data": "digits", "imbalance": "linear", "framework": "queue", "batch_size": 128, "epochs": 8}
     lines = dry_run(values)
     assert any(line.startswith("data") and "2,200 images" in line for line in lines)
     assert "  framework_options: {'queue_size': 1024, 'ema': 0.8611}" in lines

@@ -30,16 +30,36 @@ def test_nothing_stays_auto_and_what_was_asked_for_stays() -> None:
     assert (settings.views, settings.lr) == (3, 0.5)
 
 
-def test_digits_are_small() -> None:
-    settings = resolve(PretrainSettings(data="digits"), _source(1000, 28), world_size=1, device=CPU)
-    assert (settings.encoder, settings.width, settings.views, settings.batch_size) == (
-        "small_alexnet",
-        0.25,
-        5,
-        128,
+def test_a_processor_gets_a_narrow_encoder() -> None:
+    asked = PretrainSettings(data="arrays")
+    narrow, wide = (
+        resolve(asked, _source(1000, 28), world_size=1, device=torch.device(kind)) for kind in ("cpu", "cuda")
     )
-    assert (settings.image_size, settings.preset) == (32, "digits")
-    assert (settings.lr, settings.objective_options) == (pytest.approx(0.06), {"t_neg": 1.0})
+    assert (narrow.encoder, narrow.width, narrow.views, narrow.batch_size) == ("small_alexnet", 0.25, 5, 128)
+    assert wide.width == 1.0
+
+
+def test_the_start_cannot_collapse() -> None:
+    settings = resolve(PretrainSettings(data="arrays"), _source(1000, 28), world_size=1, device=CPU)
+    assert (settings.head, settings.first_layer, settings.weights) == ("normed", "whitened", "kaiming")
+    assert (settings.lr, settings.objective_options) == (pytest.approx(0.18), {"t_neg": 4.0})
+
+
+def test_weights_from_elsewhere_stay_as_they_are() -> None:
+    asked = PretrainSettings(data="arrays", init="runs/other")
+    settings = resolve(asked, _source(1000, 28), world_size=1, device=CPU)
+    assert (settings.head, settings.first_layer, settings.weights) == ("normed", "random", "paper")
+    wrong = asked.model_copy(update={"first_layer": "whitened"})
+    with pytest.raises(SettingsError, match="would replace weights of runs/other"):
+        resolve(wrong, _source(1000, 28), world_size=1, device=CPU)
+
+
+def test_patches_that_are_kept_at_random_are_not_whitened() -> None:
+    vit = {"data": "arrays", "encoder": "vit_tiny_patch16_224", "framework": "momentum", "image_size": 224}
+    settings = resolve(PretrainSettings(**vit), _source(1000, 224), world_size=1, device=CPU)
+    assert (settings.patches, settings.first_layer) == ("frozen", "random")
+    with pytest.raises(SettingsError, match="leave one out"):
+        resolve(PretrainSettings(**vit, first_layer="frozen"), _source(1000, 224), world_size=1, device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -51,22 +71,10 @@ def test_size_and_encoder_follow_the_images(side: int, size: int, encoder: str) 
     assert (settings.image_size, settings.encoder) == (size, encoder)
 
 
-def test_the_rate_of_the_paper_for_long_runs_and_more_for_short_ones() -> None:
-    long = resolve(PretrainSettings(data="a", batch_size=128), _source(20_000, 8), world_size=1, device=CPU)
-    assert long.lr == pytest.approx(0.06)
-    assert long.objective_options == {"t_neg": 2.0}
-    short = resolve(
-        PretrainSettings(data="a", batch_size=128, epochs=5), _source(20_000, 8), world_size=1, device=CPU
-    )
-    assert short.lr == pytest.approx(0.18)
-    assert short.objective_options == {"t_neg": 4.0}
-
-
-@pytest.mark.parametrize(("epochs", "rate"), [(200, 0.15), (5, 1.05)])
-def test_convolutions_with_momentum_keys_take_lars(epochs: int, rate: float) -> None:
-    asked = PretrainSettings(data="a", batch_size=128, epochs=epochs, framework="momentum")
+def test_convolutions_with_momentum_keys_take_lars() -> None:
+    asked = PretrainSettings(data="a", batch_size=128, framework="momentum")
     settings = resolve(asked, _source(20_000, 8), world_size=1, device=CPU)
-    assert (settings.optimizer, settings.lr) == ("lars", pytest.approx(rate))
+    assert (settings.optimizer, settings.lr) == ("lars", pytest.approx(0.15))
 
 
 def test_too_few_images_and_too_small_shares_are_refused() -> None:

@@ -227,21 +227,10 @@ def _moco_v3() -> None:
 
 def _demo() -> None:
     """What ``cacr demo`` trains: minutes on a processor."""
-    digits: dict[str, Any] = {
-        "data": "digits",
-        "imbalance": "linear",
-        "preset": "digits",
-        "image_size": 32,
-        "width": 0.25,
-        "base_lr": 0.12,
-        "schedule": "cosine",
-        "warmup_epochs": 0.4,
-        "batch_size": 128,
-        "epochs": 8,
-    }
+    digits: dict[str, Any] = {"data": "digits", "imbalance": "linear", "width": 0.25, "epochs": 8}
     described = Described("digits", 2200, 28, in_memory=True)
-    cacr = _objective("cacr", t_neg=1.0)
-    _add("digits-cacr-k4", "the demo: CACR, four positives", described, _SMALL, _FOUR, cacr, digits)
+    summary = "the demo: CACR, as every run without a recipe"
+    RECIPES.register("digits-cacr-k4")(Recipe("digits-cacr-k4", summary, described, digits))
 
 
 _demo()

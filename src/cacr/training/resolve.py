@@ -34,8 +34,14 @@ SAMPLE = 32
 COLOUR_STEPS = ("hue", "saturation", "grey")
 """Settings of the views that change nothing in a grey image, and invent colours where a file is lossy."""
 
-SHORT_RUN = 4_000_000
-"""Views in a whole run below which CACR wants a larger t- and a larger learning rate than in the paper."""
+T_NEG = 4.0
+"""CACR's t-: with a head that cannot shrink, near negatives may weigh much from the start."""
+
+CPU_WIDTH = 0.25
+"""Of ``small_alexnet`` on a processor, which makes several steps of it in the time of one at full width."""
+
+EPOCHS = 200
+"""As in the paper."""
 
 WARMUP = 0.05
 """Share of a cosine run in which the learning rate rises."""
@@ -48,9 +54,6 @@ STRONG_VIEWS = 2
 
 DIAGNOSTICS_SHARE = 0.03
 """Of the time of training that diagnostics may take."""
-
-SHORT_RATES = {"sgd": 3, "lars": 7}
-"""Factors on the learning rate in a short run."""
 
 _PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digits": "digits"}
 
@@ -108,7 +111,6 @@ def resolve(
     Raises:
         SettingsError: with everything that does not fit the data or the other settings.
     """
-    digits = settings.data == "digits"
     known: dict[str, Any] = {}
 
     def choose(name: str, value: Any) -> Any:
@@ -122,10 +124,10 @@ def resolve(
     known["view_options"] = _view_options(settings, data, preset)
     views = choose("views", 5 if preset.local is None else preset.default_views)
     batch = choose("batch_size", _batch_size(data.images, views))
-    epochs = choose("epochs", 8 if digits else 200)
+    epochs = choose("epochs", EPOCHS)
     encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
     choose("weights", "kaiming" if has_weights_rule(encoder) and not settings.init else "paper")
-    choose("width", 0.25 if digits and encoder == "small_alexnet" else 1.0)
+    choose("width", CPU_WIDTH if encoder == "small_alexnet" and device.type == "cpu" else 1.0)
     batches = max(1, count_batches(data.images, batch, world_size, keep_all=False))
     length = run_length(batches, epochs, settings)
     schedule = choose("schedule", "cosine")
@@ -135,11 +137,9 @@ def resolve(
     choose("workers", usual_workers(world_size, in_memory=data.in_memory))
     choose("held_out", data.held_out)
     choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
-    short = length.total * settings.accumulate * batch * views < SHORT_RUN
     framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
     optimizer = choose("optimizer", "adamw" if transformer else framework.usual_optimizer)
-    more = 1 if digits and optimizer == "sgd" else SHORT_RATES.get(optimizer, 1)
-    rate = settings.base_lr or USUAL[optimizer].base_lr * (more if short else 1)
+    rate = settings.base_lr or USUAL[optimizer].base_lr
     choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
     choose("weight_decay", USUAL[optimizer].weight_decay)
     as_moco_v3 = transformer and settings.framework == "momentum"
@@ -151,7 +151,7 @@ def resolve(
     choose("dim", framework.usual_dim)
     facts = Facts(data.images, batch, length.total, transformer)
     known["framework_options"] = framework.usual_options(facts) | settings.framework_options
-    known["objective_options"] = _objective_options(settings, 1.0 if digits else 4.0 if short else 2.0)
+    known["objective_options"] = _objective_options(settings)
     resolved = ResolvedSettings.model_validate(settings.model_dump() | known)
     problems = [
         *_batch_problems(data, batch, world_size),
@@ -278,10 +278,10 @@ def _epochs_between(measured: int, trained: int, views: int) -> int:
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 
-def _objective_options(settings: PretrainSettings, t_neg: float) -> dict[str, Any]:
+def _objective_options(settings: PretrainSettings) -> dict[str, Any]:
     """CACR's usual t-, what the framework asks for; the rest as the objective has it."""
     kind = OBJECTIVES[settings.objective]
     options = FRAMEWORKS[settings.framework].objective_options(kind, settings.objective_options)
     if settings.objective == "cacr" and "t_neg" not in options:
-        options["t_neg"] = t_neg
+        options["t_neg"] = T_NEG
     return options
