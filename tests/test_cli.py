@@ -40,7 +40,9 @@ def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path)
     }
     code, text = run("evaluate", out, "--data", classes, "--protocol", "knn,linear", "--set", "k=3")
     assert code == 0 and "knn" in text and "linear" in text and "%" in text
-    stored = json.loads(next((out / "evaluation").glob("knn-*.json")).read_text())
+    assert "the same network untrained" in text and "the raw pixels" in text
+    results = [json.loads(path.read_text()) for path in (out / "evaluation").glob("knn-*.json")]
+    (stored,) = [result for result in results if result["subject"] == "encoder"]
     assert stored["settings"]["k"] == 3
     assert stored["training"]["images"] == 40 and stored["training"]["views"] == 3
     page = (out / "report.html").read_text()
