@@ -136,7 +136,7 @@ class PretrainSettings(Settings):
     )
     optimizer: Literal["auto", OptimizerName] = Field(
         "auto",
-        description="sgd, lars, adam or adamw; auto: adamw for transformers, lars in framework momentum, or sgd",
+        description="sgd, lars, adam or adamw; auto: adamw for transformers, else sgd",
     )
     lr: Rate | Auto = Field("auto", description="peak learning rate; auto: base_lr x images in a step / 256")
     base_lr: float | None = Field(

@@ -174,7 +174,7 @@ def test_results_of_other_weights_and_other_places_stay_apart(encoder: Path, tmp
     for suffix in (".safetensors", ".json"):
         shutil.copy(encoder / f"encoder{suffix}", encoder / f"early{suffix}")
     data = write_images(tmp_path / "one" / "data", per_class=5, seed=0)
-    values = {"data": str(data), "protocol": ("knn",), "workers": 0}
+    values = {"data": str(data), "protocol": ("knn",), "workers": 0, "baselines": ()}
     evaluate_run(encoder, values)
     evaluate_run(encoder / "early.safetensors", values)
     assert len(list((encoder / "evaluation").glob("*.json"))) == 1

@@ -7,6 +7,7 @@ from PIL import Image
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, open_source
 from cacr.errors import SettingsError, UserError
+from cacr.frameworks import FRAMEWORKS
 from cacr.training.build import preset_of
 from cacr.training.check import check_settings
 from cacr.training.recipes import RECIPES, with_recipe
@@ -71,10 +72,11 @@ def test_size_and_encoder_follow_the_images(side: int, size: int, encoder: str) 
     assert (settings.image_size, settings.encoder) == (size, encoder)
 
 
-def test_convolutions_with_momentum_keys_take_lars() -> None:
-    asked = PretrainSettings(data="a", batch_size=128, framework="momentum")
+@pytest.mark.parametrize("framework", FRAMEWORKS.names())
+def test_convolutions_take_sgd_in_every_framework(framework: str) -> None:
+    asked = PretrainSettings(data="a", batch_size=128, framework=framework)
     settings = resolve(asked, _source(20_000, 8), world_size=1, device=CPU)
-    assert (settings.optimizer, settings.lr) == ("lars", pytest.approx(0.15))
+    assert (settings.optimizer, settings.lr) == ("sgd", pytest.approx(0.18))
 
 
 def test_too_few_images_and_too_small_shares_are_refused() -> None:

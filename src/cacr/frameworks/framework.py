@@ -69,7 +69,6 @@ class Framework(nn.Module, ABC):
         holds_targets: whether what the queries are compared with receives no gradient.
         local_keys: whether local crops have keys too.
         usual_dim: dimension of the embeddings where nothing else is asked for.
-        usual_optimizer: of an encoder that is no transformer, where nothing else is asked for.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
         objective_defaults: options of the objective whose default is another one in this framework.
         meaningless_options: options of the objective that mean nothing in this framework; ``negatives`` is among
@@ -81,7 +80,6 @@ class Framework(nn.Module, ABC):
     holds_targets: ClassVar[bool] = False
     local_keys: ClassVar[bool] = True
     usual_dim: ClassVar[int] = 128
-    usual_optimizer: ClassVar[str] = "sgd"
     sync_batch_norm: ClassVar[bool] = False
     objective_defaults: ClassVar[Mapping[str, Any]] = {}
     meaningless_options: ClassVar[frozenset[str]] = frozenset()

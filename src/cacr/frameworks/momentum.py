@@ -44,7 +44,6 @@ class Momentum(Framework):
     holds_targets = True
     local_keys = False
     usual_dim = 256
-    usual_optimizer = "lars"
     sync_batch_norm = True
     objective_defaults: ClassVar = {"pos_grad": False, "negatives": "cross"}
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from cacr.config import ResolvedSettings
 from cacr.data import Loader, Source, StreamSource
+from cacr.data.errors import too_many_unreadable
 from cacr.encoders import cut_patches, filters_for, first_layer
-from cacr.errors import UserError
 from cacr.randomness import generator, numpy_generator
 from cacr.views import Preset, Views
 from cacr.views.presets import probe_test
@@ -65,9 +65,7 @@ def _patches(
     finally:
         loader.close()
     if not found:
-        raise UserError(
-            f"none of {IMAGES} images of {source.name} can be read: give --set first_layer=random"
-        )
+        raise too_many_unreadable([*loader.unreadable.values()], len(loader.source), 0.0)
     return torch.cat(found)
 
 

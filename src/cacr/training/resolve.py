@@ -138,7 +138,7 @@ def resolve(
     choose("held_out", data.held_out)
     choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
     framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
-    optimizer = choose("optimizer", "adamw" if transformer else framework.usual_optimizer)
+    optimizer = choose("optimizer", "adamw" if transformer else "sgd")
     rate = settings.base_lr or USUAL[optimizer].base_lr
     choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
     choose("weight_decay", USUAL[optimizer].weight_decay)

@@ -71,7 +71,7 @@ def test_the_protocol_finds_classes_without_labels(
         return matched_accuracy(labels, clusters)
 
     monkeypatch.setattr(module, "matched_accuracy", keep)
-    values = {"data": str(images), "protocol": ["cluster"], "restarts": 3, "workers": 0}
+    values = {"data": str(images), "protocol": ["cluster"], "restarts": 3, "workers": 0, "baselines": ()}
     (result,) = evaluate_run(run, values)
     assert result.metric == "matched accuracy" and result.details["clusters"] == 3
     assert result.score == matched_accuracy(kept["labels"], kept["clusters"]) > 0.6

@@ -32,7 +32,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", PROTOCOLS.names())
 def test_it_gives_the_same_share_twice_and_stores_it(name: str, run: Path, data: Path) -> None:
     short = {key: value for key, value in SHORT.items() if key in settings_of(name).model_fields}
-    values = {"data": str(data), "protocol": (name,), "workers": 0, "options": short}
+    values = {"data": str(data), "protocol": (name,), "workers": 0, "options": short, "baselines": ()}
     (first,), (second,) = (evaluate_run(run, values) for _ in range(2))
     assert first == second and read_results(run / "evaluation") == [first]
     assert all(0 <= value <= 1 for value in (first.score, *first.also.values()))
