@@ -97,5 +97,5 @@ def test_quick_is_no_error_where_nothing_is_searched_for(
     assert code == 0 and unchanged not in text
     refused(run, ["evaluate", folder, "--data", classes, "--set", "search=quick"], "no setting 'search'")
     refused(run, ["evaluate", folder, "--data", classes, "--quick", "--protocol", "knm"], "did you mean knn")
-    (result,) = cacr.evaluate(run=folder, data=classes, protocol="knn", quick=True, workers=0)
+    (result,) = cacr.evaluate(run=folder, data=classes, protocol="knn", quick=True, workers=0, baselines=())
     assert result.protocol == "knn"

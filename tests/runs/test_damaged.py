@@ -81,7 +81,7 @@ def evaluated(whole: Path, classes: Path) -> Path:
     """The same with results."""
     import cacr
 
-    cacr.evaluate(run=whole, data=classes, protocol="knn", workers=0)
+    cacr.evaluate(run=whole, data=classes, protocol="knn", workers=0, baselines=())
     return whole
 
 
