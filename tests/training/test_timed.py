@@ -73,12 +73,11 @@ def test_the_price_of_a_command_is_the_sum_of_its_parts() -> None:
     a_step, steps = 0.5, 1000
     view = a_step / 500
     save = 6e8 / command_time.SAVED_BYTES
-    look = (
-        command_time.LOOK_SECONDS + 256 * 8 * 0.5 * view
-    )  # five views, two stronger ones and that of evaluation
+    passes = 5 + 2 + 1  # random views, stronger ones, that of evaluation
+    look = command_time.LOOK_SECONDS + 256 * passes * 0.5 * view
     seconds = 7.0 + command_time.START_SECONDS + 5 * a_step  # until now, late imports, the announced cost
     seconds += 1024 * 0.001  # the first layer
-    seconds += 256 * 0.001 + look  # the untrained encoder
+    seconds += 256 * 0.001 + command_time.FIRST_LOOK * look  # the untrained encoder, and pixels
     since = 0.0
     for step in range(1, steps + 1):
         seconds += a_step
@@ -89,9 +88,7 @@ def test_the_price_of_a_command_is_the_sum_of_its_parts() -> None:
             seconds, since = seconds + save, 0.0
     seconds += save + look
     seconds += 3.0 + 4096 * (0.001 + 0.5 * view) + command_time.READER_SECONDS
-    seconds += (
-        4000 * (2 * 0.001 + 0.5 * view + command_time.PAGE_SECONDS_AN_IMAGE) + command_time.PAGE_SECONDS
-    )
+    seconds += 4000 * (2 * 0.001 + 0.5 * view) + 2.2 + 0.005 * 2000  # the page
     found = price(settings, command, a_step)
     assert found.rest + steps * found.step == pytest.approx(seconds, rel=0.01)
     assert found.steps(seconds) == pytest.approx(steps, rel=0.01)

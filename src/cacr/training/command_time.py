@@ -37,8 +37,8 @@ READER_SECONDS = 0.3
 """Of fitting the reader, beside encoding: 1.0, 3.4 and 9.4 s in all for 300, 1,425 and 4,096 images."""
 
 PAGE_SECONDS, PAGE_SECONDS_AN_IMAGE, MAPPED = 2.2, 0.005, 2000
-"""Of the page, beside reading and encoding its images: their map, neighbours and pictures, 2.2 + 0.005 min(n, 2000) for n
-of them, because not all go through t-SNE. In all 4.3, 13.7 and 23.0 s for 300, 1,500 and 4,000."""
+"""Of the page, beside reading and encoding its images: their map, neighbours and pictures, 2.2 + 0.005 min(n, 2000)
+for n of them, because not all go through t-SNE. In all 4.3, 13.7 and 23.0 s for 300, 1,500 and 4,000."""
 
 START_SECONDS = 2.0
 """Of starting loaders and threads, of modules that are imported late, and of the end of the process."""
@@ -46,8 +46,8 @@ START_SECONDS = 2.0
 PROBE_STEPS, PROBE_SECONDS = 5, 5.0
 """Of the cost that is measured and announced before the first step, at most."""
 
-SAVED_BYTES = 3e8
-"""Of a checkpoint, written in a second with its checksum."""
+SAVED_BYTES = 5e8
+"""Of a checkpoint, written in a second with its checksum: 100 MB took 0.1 s of a core, and the disk some time more."""
 
 
 class Command(NamedTuple):

@@ -94,7 +94,8 @@ def _pretrain(
     data = prepare_data(asked, run if resuming else None)
     timed = Timed(asked)
     if not resuming:  # a run that is resumed keeps its steps, however fast the machine is now
-        timed = fit_time(fabric, asked, run, data, began=began, observed=observe is not None)
+        whole = observe is not None
+        timed = fit_time(fabric, asked, run, data, began=began, observed=whole, tell=console.print)
     settings = resolve(timed.settings, data.described, world_size=fabric.world_size, device=fabric.device)
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
     job = build_training(fabric, settings, run, data.training, new=state is None)

@@ -96,6 +96,7 @@ def fit_time(
     *,
     began: float,
     observed: bool,
+    tell: Callable[[str], None] = lambda line: None,
     clock: Clock = time.monotonic,
 ) -> Timed:
     """Settle what a new run is made of and how many steps it has; every process must call this.
@@ -109,6 +110,7 @@ def fit_time(
         data: its images.
         began: when the command began, by ``clock``.
         observed: whether there are diagnostics, a reader and a page.
+        tell: gets a line when the machine is measured, which takes some seconds.
         clock: seconds since some moment.
 
     Raises:
@@ -120,6 +122,7 @@ def fit_time(
     budget = seconds_of(asked.time) if asked.time else DEFAULT_SECONDS
     measured = min(MOST_MEASURED, max(LEAST_MEASURED, MEASURED_SHARE * budget))
     source = data.training
+    tell("measuring how fast this machine is ...")
 
     def cost(candidate: Candidate) -> Price:
         endless = {**candidate, "epochs": MOST_EPOCHS}
