@@ -35,6 +35,7 @@ class Machine:
         self.now, self.a_step, self.measured = 1000.0, a_step, 0
         patch.setattr(timed, "measure_step", self.measure)
         patch.setattr(timed, "reading_seconds", lambda settings, source: 0.0)
+        patch.setattr(timed, "slowdown", lambda: 1.0)
 
     def clock(self) -> float:
         return self.now
@@ -68,6 +69,7 @@ def test_the_price_of_a_command_is_the_sum_of_its_parts() -> None:
         measured=256,
         per_epoch=50,
         state=6e8,
+        slowed=1.0,
         observed=True,
     )
     a_step, steps = 0.5, 1000
@@ -90,10 +92,33 @@ def test_the_price_of_a_command_is_the_sum_of_its_parts() -> None:
     seconds += 3.0 + 4096 * (0.001 + 0.5 * view) + command_time.READER_SECONDS
     seconds += 4000 * (2 * 0.001 + 0.5 * view) + 2.2 + 0.005 * 2000  # the page
     found = price(settings, command, a_step)
-    assert found.rest + steps * found.step == pytest.approx(seconds, rel=0.01)
-    assert found.steps(seconds) == pytest.approx(steps, rel=0.01)
+    assert found.rest + steps * found.step == pytest.approx(seconds)
+    assert found.steps(seconds + 0.1) == steps
+    often = price(settings.model_copy(update={"checkpoint_every_steps": 10}), command, a_step)
+    assert often.step - found.step == pytest.approx(save / 10 - save / 50)
     bare = price(settings, command._replace(observed=False), a_step)
     assert bare.rest < found.rest and bare.step < found.step
+    # A busy machine is slow at what was not measured, too: late imports, a save, two measurements, reader and page.
+    busy = price(settings, command._replace(slowed=3.0), a_step)
+    own = (
+        command_time.START_SECONDS
+        + save
+        + (command_time.FIRST_LOOK + 1) * command_time.LOOK_SECONDS
+        + command_time.READER_SECONDS
+        + 12.2
+    )
+    assert busy.rest - found.rest == pytest.approx(2 * own)
+
+
+def test_a_busy_machine_is_seen_by_the_time_that_computing_takes() -> None:
+    computed = [0.0]
+
+    def computing() -> float:
+        computed[0] += 0.01
+        return computed[0]
+
+    assert command_time.slowdown(lambda: 4 * computed[0], computing) == pytest.approx(4, rel=0.1)
+    assert command_time.slowdown(lambda: 0.5 * computed[0], computing) == 1.0
 
 
 def test_a_time_becomes_steps_that_are_stored_with_it(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

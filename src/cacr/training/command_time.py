@@ -1,9 +1,10 @@
 """Where the time of ``cacr pretrain`` goes, beside its steps: what comes before, between and after them.
 
-Seconds that are not measured when a run starts were found on an AMD EPYC server, as time of one of its cores.
-``benchmarks/time_kept.py`` prints whether they hold elsewhere.
+Seconds that are not measured when a run starts were found on an AMD EPYC server, as time of one of its cores, and count
+for more where other programs slow this one down. ``benchmarks/time_kept.py`` prints whether they hold elsewhere.
 """
 
+import math
 import os
 import time
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from cacr.training.build import preset_of
 from cacr.training.first_layer import IMAGES as FIRST_LAYER_IMAGES
 from cacr.training.loop import AUTO_CHECKPOINT_SECONDS
 from cacr.training.resolve import FORWARD_COST, views_worth
+from cacr.training.step_time import Clock
 from cacr.training.time_rules import Price
 from cacr.views import Views
 from cacr.views.presets import probe_test
@@ -50,6 +52,10 @@ SAVED_BYTES = 5e8
 """Of a checkpoint, written in a second with its checksum: 100 MB took 0.1 s of a core, and the disk some time more."""
 
 
+PROBED = 0.2
+"""Seconds of computing in which it is seen how much other programs slow this one down."""
+
+
 class Command(NamedTuple):
     """What is known of a command when it has measured its steps.
 
@@ -61,6 +67,7 @@ class Command(NamedTuple):
         measured: images that the diagnostics look at.
         per_epoch: steps of an epoch.
         state: bytes of a checkpoint.
+        slowed: how many times longer other programs make a computation.
         observed: whether there are diagnostics, a reader and a page.
     """
 
@@ -71,6 +78,7 @@ class Command(NamedTuple):
     measured: int
     per_epoch: int
     state: float
+    slowed: float
     observed: bool
 
 
@@ -81,23 +89,44 @@ def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
     known from the step.
     """
     view = step / (settings.accumulate * settings.batch_size * settings.views)
-    save = command.state / SAVED_BYTES
-    between = step * save / AUTO_CHECKPOINT_SECONDS
-    rest = command.passed + START_SECONDS + min(PROBE_STEPS * step, PROBE_SECONDS) + save
+    save = command.slowed * command.state / SAVED_BYTES
+    between = save / _steps_between_saves(settings, command, step)
+    rest = command.passed + command.slowed * START_SECONDS + min(PROBE_STEPS * step, PROBE_SECONDS) + save
     if settings.first_layer != "random":
         rest += min(FIRST_LAYER_IMAGES, command.images) * command.reading
     if command.observed:
         seen = command.reading + FORWARD_COST * view
         reader, page = min(READER_IMAGES, command.images), min(PAGE_IMAGES, command.images)
-        rest += command.opening + reader * seen + READER_SECONDS
-        rest += page * (seen + command.reading) + PAGE_SECONDS + PAGE_SECONDS_AN_IMAGE * min(MAPPED, page)
+        rest += command.opening + (reader + page) * seen + page * command.reading
+        made = PAGE_SECONDS + PAGE_SECONDS_AN_IMAGE * min(MAPPED, page)
+        rest += command.slowed * (READER_SECONDS + made)
         if every := settings.measure_every_epochs:
-            look = command.measured * views_worth(settings.views) * view + LOOK_SECONDS
+            look = command.measured * views_worth(settings.views) * view + command.slowed * LOOK_SECONDS
             rest += (
                 command.measured * command.reading + FIRST_LOOK * look + look
             )  # at the start and at the end
             between += look / (every * command.per_epoch)
     return Price(step + between, rest)
+
+
+def _steps_between_saves(settings: ResolvedSettings, command: Command, step: float) -> int:
+    """``auto``: whole epochs, as many as take at least some seconds."""
+    if settings.checkpoint_every_steps != "auto":
+        return settings.checkpoint_every_steps
+    return command.per_epoch * max(1, math.ceil(AUTO_CHECKPOINT_SECONDS / (step * command.per_epoch)))
+
+
+def slowdown(clock: Clock = time.monotonic, computing: Clock = time.thread_time) -> float:
+    """How many times longer a computation takes here than it would if it had a core for itself; at least 1.
+
+    Args:
+        clock: seconds since some moment.
+        computing: seconds that this thread has had a core.
+    """
+    started, before = clock(), computing()
+    while (own := computing() - before) < PROBED:
+        sum(range(10_000))
+    return max(1.0, (clock() - started) / own)
 
 
 def reading_seconds(settings: ResolvedSettings, source: Source) -> float:

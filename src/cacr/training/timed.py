@@ -15,7 +15,7 @@ from cacr.errors import UserError
 from cacr.reading.memory import free_memory
 from cacr.runs.folder import RunFolder
 from cacr.training.build import build_method, build_training
-from cacr.training.command_time import Command, price, reading_seconds
+from cacr.training.command_time import Command, price, reading_seconds, slowdown
 from cacr.training.cost import count_memory, weights_bytes
 from cacr.training.data import TrainingData
 from cacr.training.progress import duration
@@ -133,8 +133,9 @@ def fit_time(
         step = measure_step(job, measured, clock)
         per_epoch = run_length(job.loader.batches_per_epoch, MOST_EPOCHS, settings).per_epoch
         looked_at = 0 if not observed else len(data.measured)
+        slowed = slowdown() if fabric.is_global_zero else 1.0
         command = Command(
-            clock() - began, data.opening, reading, len(source), looked_at, per_epoch, state, observed
+            clock() - began, data.opening, reading, len(source), looked_at, per_epoch, state, slowed, observed
         )
         told: Price = fabric.broadcast(price(settings, command, step))
         return told
