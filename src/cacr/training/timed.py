@@ -128,7 +128,8 @@ def fit_time(
         endless = {**candidate, "epochs": MOST_EPOCHS}
         settings = place.resolved(asked, data.described, endless)
         reading = reading_seconds(settings, source) if fabric.is_global_zero else 0.0
-        job = build_training(fabric, settings, run, source, new=False)
+        # Wrong weights are refused before anything is measured; filters of the first layer cost no time in a step.
+        job = build_training(fabric, settings, run, source, new=asked.init is not None)
         state = weights_bytes((*job.method.parameters(), *job.method.buffers()), settings)
         step = measure_step(job, measured, clock)
         per_epoch = run_length(job.loader.batches_per_epoch, MOST_EPOCHS, settings).per_epoch
