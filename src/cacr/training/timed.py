@@ -51,11 +51,11 @@ class Timed(NamedTuple):
 def is_timed(asked: PretrainSettings, *, on_cpu: bool) -> bool:
     """Whether the length of a run follows from a time: one that was given, or the default on a CPU.
 
-    Recipes have their epochs, and so have the digits of the demo.
+    Recipes have their epochs.
     """
     if asked.epochs != "auto" or asked.max_steps is not None:
         return False
-    return asked.time is not None or (on_cpu and asked.recipe is None and asked.data != "digits")
+    return asked.time is not None or (on_cpu and asked.recipe is None)
 
 
 @dataclass(frozen=True)
