@@ -152,7 +152,7 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
     from cacr.training import loop
     from cacr.training.checkpoints import list_checkpoints
 
-    step, parts, number = loop._step, CACRLoss.parts, 0
+    step, parts, number = loop.take_step, CACRLoss.parts, 0
 
     def counted(job: Any, position: Any, *others: Any) -> float:
         nonlocal number
@@ -163,7 +163,7 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
         factor = math.nan if number == 4 else 1.0
         return {name: value * factor for name, value in parts(self, *arguments).items()}
 
-    monkeypatch.setattr(loop, "_step", counted)
+    monkeypatch.setattr(loop, "take_step", counted)
     monkeypatch.setattr(CACRLoss, "parts", poisoned)
     out = tmp_path / "run"
     arguments = ["pretrain", photos, "--out", out, *SHORT, "--epochs", 3, "--set", "checkpoint_every_steps=1"]

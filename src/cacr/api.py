@@ -34,18 +34,30 @@ from cacr.training.pretrain import pretrain as train_encoder
 AnyPath = str | PathLike[str]
 
 
-def pretrain(*, out: AnyPath, data: AnyPath | None = None, resume: bool = False, **settings: Any) -> Outcome:
+def pretrain(
+    *,
+    out: AnyPath,
+    data: AnyPath | None = None,
+    resume: bool = False,
+    like: AnyPath | None = None,
+    began: float | None = None,
+    **settings: Any,
+) -> Outcome:
     """Pretrain an encoder under the eyes of the diagnostics, and write its report.
 
     Args:
         out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
         data: a folder of images, or the name of a data set.
         resume: continue the run in ``out``.
-        settings: every other setting by its name in :class:`cacr.config.PretrainSettings`, and options of the
-            objective (``t_neg``) and of the views (``grey``).
+        like: a run whose settings a new one takes, its steps among them, but not its data and its seed; those that
+            are given win.
+        began: when what ``time`` counts began, on the clock of ``time.monotonic``; now by default.
+        settings: every other setting by its name in :class:`cacr.config.PretrainSettings` (``time="30m"``), and options
+            of the objective (``t_neg``) and of the views (``grey``).
     """
     values = settings if data is None else {"data": str(data), **settings}
-    outcome = train_encoder(values, Path(out), resume=resume, observe=observe)
+    other = None if like is None else Path(like)
+    outcome = train_encoder(values, Path(out), resume=resume, observe=observe, like=other, began=began)
     if is_first_process():
         console, verdict = CleanConsole(), Run.open(Path(out)).verdict
         if outcome.status == "finished" and verdict:

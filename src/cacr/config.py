@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
+from cacr.durations import in_short
 from cacr.errors import SettingsError, UserError
 from cacr.reading.documents import parse_yaml, read_yaml
 from cacr.registry import nearest
@@ -45,6 +46,7 @@ OptimizerName = Literal["sgd", "lars", "adam", "adamw"]
 ScheduleName = Literal["cosine", "cosine_epochs", "cosine_after_warmup", "multistep", "constant"]
 Precision = Literal["float32", "bf16"]
 Accelerator = Literal["auto", "cpu", "cuda"]
+Time = Annotated[str, BeforeValidator(in_short)]
 
 
 def listed_names(value: Any) -> Any:
@@ -133,6 +135,11 @@ class PretrainSettings(Settings):
     epochs: Epochs | Auto = Field("auto", description="passes over the data")
     max_steps: int | None = Field(
         None, ge=1, le=10**12, description="end after so many optimiser steps, schedule included"
+    )
+    time: Time | None = Field(
+        None,
+        description="how long the whole command takes, such as 90s, 30m or 1h30m: this machine is measured, and what "
+        "fits is chosen; where no length is given: an hour on a CPU, but no more than the paper's epochs",
     )
     optimizer: Literal["auto", OptimizerName] = Field(
         "auto",
@@ -342,14 +349,20 @@ def reason(item: Mapping[str, Any]) -> str:
     text: str = item["msg"]
     got = repr(item["input"])
     shown = got if len(got) <= MOST_SHOWN else f"{got[:MOST_SHOWN]} ..."
-    return f"{text.replace('Input should be', 'must be', 1)} (got {shown})"
+    said = text.removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    return f"{said} (got {shown})"
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """Settings from a YAML file of names and values, or from the ``config.yaml`` of a run."""
+    """Settings from a YAML file of names and values, or from the ``config.yaml`` of a run.
+
+    The time that a run was to take has become its steps, which are there too.
+    """
     values = read_yaml(path)
     stored = values.get("settings")
-    return stored if "format" in values and isinstance(stored, dict) else values
+    if "format" in values and isinstance(stored, dict):
+        return {name: value for name, value in stored.items() if name != "time"}
+    return values
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -19,7 +19,7 @@ import hashlib, sys
 from cacr import cli
 from cacr.training import loop
 
-at_step, step = int(sys.argv.pop()), loop._step
+at_step, step = int(sys.argv.pop()), loop.take_step
 
 def stuck(job, position, *rest):
     if position.step + 1 == at_step:
@@ -28,7 +28,7 @@ def stuck(job, position, *rest):
         raise AssertionError("the computation was waited for")
     return step(job, position, *rest)
 
-loop._step = stuck
+loop.take_step = stuck
 cli.main()
 """
 

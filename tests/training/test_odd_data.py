@@ -27,7 +27,7 @@ def test_shards_without_a_readable_image_are_refused(run: Run, tmp_path: Path) -
             member = tarfile.TarInfo(f"{number}.jpg")
             shard.addfile(member, io.BytesIO(b""))
     refused(
-        run, ["pretrain", f"wds:{tmp_path}/a.tar", "--out", tmp_path / "run", *SETTINGS], "cannot be read"
+        run, ["pretrain", f"wds:{tmp_path}/a.tar", "--out", tmp_path / "run", *SETTINGS], "no readable image"
     )
 
 

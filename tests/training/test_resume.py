@@ -194,7 +194,7 @@ def test_a_second_control_c_says_what_is_lost_and_the_command_that_goes_on(
 ) -> None:
     """The first one would have ended the run after its step; the second is raised in the middle of one."""
     out = tmp_path / "my runs" / "it's 1"
-    step = loop._step
+    step = loop.take_step
 
     def interrupted(job: Training, position: Position, *rest: Any) -> float:
         if position.step + 1 == at_step:
@@ -202,7 +202,7 @@ def test_a_second_control_c_says_what_is_lost_and_the_command_that_goes_on(
         return step(job, position, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_step", interrupted)
+        patch.setattr(loop, "take_step", interrupted)
         result = _run(*_arguments(photos, out, {**SETTINGS, "checkpoint_every_steps": 4}))
     assert result.exit_code == 130
     (line,) = [line for line in result.output.splitlines() if line.startswith("interrupted: ")]

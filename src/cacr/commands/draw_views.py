@@ -15,8 +15,8 @@ from cacr.training.check import check_settings
 from cacr.training.data import prepare_data
 from cacr.training.first_batch import first_batch
 from cacr.training.launch import Where
-from cacr.training.recipes import with_recipe
-from cacr.training.resolve import resolve
+from cacr.training.settings import completed
+from cacr.training.timed import Place, preferred
 from cacr.views import contact_sheet
 
 MOST_PIXELS = 80_000_000
@@ -27,7 +27,8 @@ def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
     """Draw what a run with these settings sees first into the picture ``out``: images and all their views.
 
     Args:
-        values: settings of ``cacr pretrain`` by name; they are resolved as for a run.
+        values: settings of ``cacr pretrain`` by name; they are resolved as for a run, and where its size depends on the
+            speed of the machine, as for a fast one.
         out: the picture.
         images: of the run's first batch, a row for each.
 
@@ -38,10 +39,11 @@ def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
         UserError: ``out`` exists, or cannot be written; or no run could start with these settings.
     """
     require_new_file(out, PICTURES)
-    asked = check_settings(with_recipe(values))
+    asked = check_settings(completed(values))
     where = Where.of(asked)
     data = prepare_data(asked)
-    settings = resolve(asked, data.described, world_size=where.processes, device=torch.device(where.kind))
+    place = Place(where.processes, torch.device(where.kind))
+    settings = place.resolved(preferred(asked, data.described, place), data.described, {})
     views = make_views_of(settings)
     side = max(96, *(view.size for view in views.augmentations))
     pixels = min(images, settings.batch_size) * (settings.views + 1) * side**2

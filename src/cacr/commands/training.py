@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cacr.clock import process_began
 from cacr.commands.interrupts import INTERRUPTED, interruptible
 from cacr.commands.options import (
     DataRoot,
@@ -53,6 +54,7 @@ def pretrain(
     views: Annotated[str | None, pretrain_setting("views")] = None,
     batch_size: Annotated[str | None, pretrain_setting("batch_size")] = None,
     epochs: Annotated[str | None, pretrain_setting("epochs")] = None,
+    time: Annotated[str | None, pretrain_setting("time")] = None,
     lr: Annotated[str | None, pretrain_setting("lr")] = None,
     schedule: Annotated[str | None, pretrain_setting("schedule")] = None,
     precision: Annotated[str | None, pretrain_setting("precision")] = None,
@@ -67,6 +69,10 @@ def pretrain(
     config: Annotated[
         Path | None, typer.Option(parser=path, help="YAML file of settings; flags win over it.")
     ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="Take the settings of another run, its steps too; flags win."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print settings, sizes, memory and steps; train nothing.")
@@ -74,7 +80,9 @@ def pretrain(
 ) -> None:
     """Pretrain an encoder on images without labels, measured on held-out images and judged while it trains.
 
-    cacr pretrain photos/ --out runs/photos --on-collapse stop
+    cacr pretrain photos/ --out runs/photos --time 30m
+
+    cacr pretrain photos/ --out runs/photos1 --like runs/photos --seed 1
 
     cacr pretrain cifar10 --data-root ~/data --out runs/c10 --views 5 --epochs 200 --set t_neg=0.9
 
@@ -86,7 +94,7 @@ def pretrain(
     if dry_run:
         from cacr.training.dry_run import dry_run as describe_run
 
-        show("\n".join(describe_run(values)))
+        show("\n".join(describe_run(values, like=like, began=process_began())))
         return
     if out is None:
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
@@ -97,7 +105,8 @@ def pretrain(
     from cacr.runs.run import Run
 
     with interruptible(out, resume_command(out)):
-        outcome = train(out=out, resume=resume, **keywords(values, "out", "resume"))
+        given = keywords(values, "out", "resume", "like", "began")
+        outcome = train(out=out, resume=resume, like=like, began=process_began(), **given)
     if outcome.status == "finished":
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):

@@ -14,7 +14,7 @@ from cacr.files import check_format
 from cacr.reading.documents import read_yaml, wrong_fields
 from cacr.runs import scales
 
-_NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed"}
+_NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed", "time"}
 
 
 class _Content(BaseModel):

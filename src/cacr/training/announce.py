@@ -1,4 +1,4 @@
-"""What is printed before step 1: the data, the views, the negatives, the cost."""
+"""What is printed before step 1 (the data, the views, the negatives, the cost), and when a run stops early."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,8 @@ from rich.console import Console
 from cacr.config import ResolvedSettings
 from cacr.data import Source
 from cacr.reading.memory import gigabytes
+from cacr.runs.folder import RunFolder
+from cacr.shell import resume_command
 from cacr.training.cost import StepCost, measure_cost, rate_text
 from cacr.training.job import Position, Training
 from cacr.training.progress import duration
@@ -54,8 +56,16 @@ def announce(
         console.print(f"{name:<10} {text}", soft_wrap=True)
     for note in notes:
         console.print(f"note: {note}", soft_wrap=True)
-    if job.fabric.device.type == "cpu" and cost.seconds * steps > LONG_RUN:
+    if job.fabric.device.type == "cpu" and settings.time is None and cost.seconds * steps > LONG_RUN:
         console.print(f"note: {_advice(job)}", soft_wrap=True)
+
+
+def announce_stop(console: Console, run: RunFolder, position: Position, *, by_diagnostics: bool) -> None:
+    """Print where a run stopped before its end, and what continues it."""
+    # A run that its diagnostics have stopped would be stopped by them again.
+    options = ("--on-collapse", "warn") if by_diagnostics else ()
+    again = resume_command(run.path, *options)
+    console.print(f"stopped at step {position.step}; continue with: {again}", soft_wrap=True)
 
 
 def views_text(settings: ResolvedSettings) -> str:
@@ -85,7 +95,7 @@ def _machine(job: Training) -> str:
 def _advice(job: Training) -> str:
     """What makes a long run on a CPU shorter."""
     settings = job.settings
-    faster = "fewer --epochs or --views, or --set max_steps=..., take less"
+    faster = "--time 1h, or fewer --epochs or --views, take less"
     if settings.encoder != "small_alexnet":
         faster = f"--encoder small_alexnet --width {NARROW:g} --set image_size=64 is several times faster"
     elif settings.width > NARROW:

@@ -1,7 +1,8 @@
 """The images of a run: opened, freed of unreadable ones, made unbalanced where asked, divided, and described."""
 
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cacr.config import PretrainSettings
@@ -21,11 +22,13 @@ class TrainingData:
         held_out: what is trained on and what is measured on.
         problems: images that were left out because they cannot be read.
         kept: numbers of the images that an imbalance rule kept; None without one.
+        opening: seconds that all this took.
     """
 
     held_out: HeldOut
     problems: tuple[Problem, ...] = ()
     kept: list[int] | None = None
+    opening: float = 0.0
 
     @property
     def training(self) -> Source:
@@ -66,8 +69,10 @@ def prepare_data(settings: PretrainSettings, resumed: RunFolder | None = None) -
         settings: which images.
         resumed: the run to continue, which keeps its division of them.
     """
+    started = time.monotonic()
     prepared = prepare(_open(settings), max_unreadable=settings.max_unreadable)
-    return _divided(prepared.source, settings, prepared.problems, resumed)
+    divided = _divided(prepared.source, settings, prepared.problems, resumed)
+    return replace(divided, opening=time.monotonic() - started)
 
 
 def describe_images(settings: PretrainSettings) -> Described:

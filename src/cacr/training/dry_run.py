@@ -1,46 +1,73 @@
 """What a run would be: every resolved setting, its size, its memory and its steps, without data or training."""
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 
-from cacr.config import ResolvedSettings
+from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data.order import count_batches
 from cacr.frameworks import Framework, Queue
 from cacr.reading.memory import gigabytes
+from cacr.runs.folder import RunFolder
 from cacr.training.build import build_method
 from cacr.training.check import check_settings
 from cacr.training.cost import count_memory, rate_text, weights_bytes
-from cacr.training.data import describe_images
-from cacr.training.launch import Where
-from cacr.training.recipes import RECIPES, with_recipe
-from cacr.training.resolve import Described, resolve, run_length
+from cacr.training.data import describe_images, prepare_data
+from cacr.training.launch import Where, launch
+from cacr.training.recipes import RECIPES
+from cacr.training.resolve import Described, run_length
+from cacr.training.settings import completed
+from cacr.training.timed import Place, Timed, fit_time, is_timed, preferred
 
 
-def dry_run(values: Mapping[str, Any]) -> list[str]:
+def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float | None = None) -> list[str]:
     """Lines that describe a run.
 
     The data is looked at where it is given; otherwise what the recipe knows of it is enough. The model is built
-    without memory, so that it may be larger than this machine.
+    without memory, so that it may be larger than this machine. A machine is measured only for a time that is given:
+    of the default on a CPU the settings are those that are tried first.
 
     Args:
         values: settings by name, ``recipe`` among them.
+        like: a run whose settings are taken; those of ``values`` win.
+        began: when what ``time`` counts began, on the clock of ``time.monotonic``; now by default.
     """
     recipe = RECIPES.get(str(values.get("recipe")))
-    merged = with_recipe(values)
+    merged = completed(values, like)
     known = recipe is not None and values.get("data") is None
     if known and recipe is not None:
         merged.setdefault("data", recipe.data.name)
     settings = check_settings(merged)
     where = Where.of(settings)
     data = recipe.data if known and recipe is not None else describe_images(settings)
-    resolved = resolve(settings, data, world_size=where.processes, device=torch.device(where.kind))
+    place = Place(where.processes, torch.device(where.kind))
+    notes: list[str] = []
+    if is_timed(settings, on_cpu=place.on_cpu):
+        if settings.time is not None and not known:
+            began = time.monotonic() if began is None else began
+            with torch.random.fork_rng():
+                settings, reasons = launch(_measured, where, settings, began)
+            notes += reasons
+        else:
+            settings = preferred(settings, data, place)
+            notes.append(
+                f"how many steps fit into {settings.time or 'an hour'} is measured when the run starts"
+            )
+    resolved = place.resolved(settings, data, {})
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         method, _ = build_method(resolved)
         lines = _describe(resolved, data, method, where.processes)
     shown = [f"  {name}: {value}" for name, value in resolved.model_dump(mode="json").items()]
-    return [*lines, "settings:", *shown]
+    return [*lines, *(f"note: {note}" for note in notes), "settings:", *shown]
+
+
+def _measured(fabric: Fabric, settings: PretrainSettings, began: float) -> Timed:
+    """What a run of a given time would be; in each process."""
+    return fit_time(fabric, settings, RunFolder(Path()), prepare_data(settings), began=began, observed=True)
 
 
 def _describe(settings: ResolvedSettings, data: Described, method: Framework, world: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -77,8 +77,8 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
         if position.step == 0:
             _save_start(job, position)
             figures.at_start()
-        for group in _groups(job, position, figures.meter):
-            lr = _step(job, position, group, figures.meter)
+        for group in groups(job, position, figures.meter):
+            lr = take_step(job, position, group, figures.meter)
             position.advance(len(group), job.loader.batches_per_epoch)
             due = checkpoints.due(job.fabric, position)
             seen = figures.after_step(position, lr, saving=due)
@@ -94,7 +94,7 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
     return "finished"
 
 
-def _groups(job: Training, position: Position, meter: Meter) -> Iterator[list[Batch]]:
+def groups(job: Training, position: Position, meter: Meter) -> Generator[list[Batch], None, None]:
     """The batches of each step from ``position`` to the end; ``position`` moves along outside."""
     while position.step < job.total_steps:
         batches = meter.timed(job.loader.epoch(position.epoch, start=position.batch))
@@ -118,7 +118,7 @@ def _stopping(job: Training) -> str:
     return f"finishing this step, saving ... (Ctrl-C again ends at once, and {lost})"
 
 
-def _step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:
+def take_step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:
     """One optimiser step on the averaged gradients of a few batches; returns its learning rate."""
     settings, fabric = job.settings, job.fabric
     lr = settings.lr * job.schedule(position.step)

@@ -5,6 +5,7 @@ builds the model, goes back to a checkpoint where there is one, and trains (:fun
 done once, and nothing is written before all of it is known to fit.
 """
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,9 +18,8 @@ from lightning_fabric import Fabric
 
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.runs.folder import RunFolder
-from cacr.shell import resume_command
 from cacr.terminal import CleanConsole
-from cacr.training.announce import announce
+from cacr.training.announce import announce, announce_stop
 from cacr.training.build import build_training
 from cacr.training.checkpoints import load_latest
 from cacr.training.data import prepare_data
@@ -30,6 +30,7 @@ from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observe
 from cacr.training.resolve import choices, resolve
 from cacr.training.settings import settings_of_new, settings_of_resumed
+from cacr.training.timed import Timed, fit_time
 
 Status = Ending | Literal["already finished"]
 
@@ -51,7 +52,13 @@ class Outcome:
 
 
 def pretrain(
-    values: Mapping[str, Any], out: Path, *, resume: bool = False, observe: Observe | None = None
+    values: Mapping[str, Any],
+    out: Path,
+    *,
+    resume: bool = False,
+    observe: Observe | None = None,
+    like: Path | None = None,
+    began: float | None = None,
 ) -> Outcome:
     """Pretrain an encoder.
 
@@ -62,22 +69,34 @@ def pretrain(
         resume: continue the run in ``out``, or start it where there is none yet.
         observe: makes what looks at the model now and then; a function of a module, because other processes
             call it too.
+        like: a run whose settings a new one takes; those of ``values`` win.
+        began: when what ``time`` counts began, on the clock of ``time.monotonic``; now by default.
     """
+    began = time.monotonic() if began is None else began
     run = RunFolder(out)
     resuming = resume and run.holds_run
-    settings = settings_of_resumed(run, values) if resuming else settings_of_new(run, values)
+    settings = settings_of_resumed(run, values) if resuming else settings_of_new(run, values, like)
     with torch.random.fork_rng():  # a caller's own random numbers stay what they were
-        status, step = launch(_pretrain, Where.of(settings), settings, run, resuming, observe)
+        status, step = launch(_pretrain, Where.of(settings), settings, run, resuming, observe, began)
     return Outcome(out, status, step)
 
 
 def _pretrain(
-    fabric: Fabric, asked: PretrainSettings, run: RunFolder, resuming: bool, observe: Observe | None
+    fabric: Fabric,
+    asked: PretrainSettings,
+    run: RunFolder,
+    resuming: bool,
+    observe: Observe | None,
+    began: float,
 ) -> tuple[Status, int]:
     """What happens in each process."""
     console = CleanConsole(quiet=not fabric.is_global_zero)
     data = prepare_data(asked, run if resuming else None)
-    settings = resolve(asked, data.described, world_size=fabric.world_size, device=fabric.device)
+    timed = Timed(asked)
+    if not resuming:  # a run that is resumed keeps its steps, however fast the machine is now
+        whole = observe is not None
+        timed = fit_time(fabric, asked, run, data, began=began, observed=whole, tell=console.print)
+    settings = resolve(timed.settings, data.described, world_size=fabric.world_size, device=fabric.device)
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
     job = build_training(fabric, settings, run, data.training, new=state is None)
     position = Position() if state is None else job.restore(state)
@@ -95,7 +114,7 @@ def _pretrain(
             data.record(run)
             log = _open_log(run, settings, position)
         observed = observe is not None and settings.measure_every_epochs != 0
-        notes = [*data.notes(run, observed=observed), *choices(asked, settings), *job.notes]
+        notes = [*data.notes(run, observed=observed), *timed.reasons, *choices(asked, settings), *job.notes]
         announce(console, job, data.training, notes, position)
         stack.callback(job.loader.close)
         observer = observe(job, data.measured, console) if observe and observed else None
@@ -104,10 +123,7 @@ def _pretrain(
             data.record(run, later)
             console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
     if status != "finished":
-        # A run that its diagnostics have stopped would be stopped by them again.
-        options = ("--on-collapse", "warn") if status == "stopped" else ()
-        again = resume_command(run.path, *options)
-        console.print(f"stopped at step {position.step}; continue with: {again}", soft_wrap=True)
+        announce_stop(console, run, position, by_diagnostics=status == "stopped")
     return status, position.step
 
 

@@ -39,13 +39,18 @@ RECIPES: Registry[Recipe] = Registry("recipe")
 
 
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with those of their recipe, if they name one, below them.
-
-    The options of the recipe's framework, objective and preset fall away with the thing they belong to.
-    """
+    """Values with those of their recipe, if they name one, below them."""
     if not values.get("recipe"):
         return dict(values)
-    settings = dict(RECIPES[str(values["recipe"])].settings)
+    return above(values, RECIPES[str(values["recipe"])].settings)
+
+
+def above(values: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that were given, and those of a recipe or of another run below them.
+
+    Options of the framework, objective and preset below fall away with the thing they belong to.
+    """
+    settings = dict(below)
     owners = {"framework": "framework_options", "objective": "objective_options", "preset": "view_options"}
     for owner, options in owners.items():
         if values.get(owner, settings.get(owner)) != settings.get(owner):

@@ -52,6 +52,9 @@ MEASURED_VIEWS = 5
 STRONG_VIEWS = 2
 """Stronger views in which they look at it too; as many random ones are compared with each other."""
 
+FORWARD_COST = 0.5
+"""Of the time of a view in training: that of one which is made and passes the encoder forward only."""
+
 DIAGNOSTICS_SHARE = 0.03
 """Of the time of training that diagnostics may take."""
 
@@ -267,14 +270,17 @@ def _batch_size(images: int, views: int) -> int:
     return max(2, min(paper, images))
 
 
-def _epochs_between(measured: int, trained: int, views: int) -> int:
-    """Epochs between diagnostics so that they take at most a small share of the time.
+def views_worth(views: int) -> float:
+    """How many views of training cost as much as one measurement of an image, in a run with so many views of each.
 
-    An image is measured in at most five views, one of evaluation and two stronger ones, of which each needs about
-    half the time of a view in training: it is made, and passes the encoder forward only.
+    It is measured in at most five views, one of evaluation and two stronger ones.
     """
-    looks = min(views, MEASURED_VIEWS) + 1 + STRONG_VIEWS
-    share = 0.5 * measured * looks / (trained * views)
+    return FORWARD_COST * (min(views, MEASURED_VIEWS) + 1 + STRONG_VIEWS)
+
+
+def _epochs_between(measured: int, trained: int, views: int) -> int:
+    """Epochs between diagnostics so that they take at most a small share of the time."""
+    share = measured * views_worth(views) / (trained * views)
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 

@@ -1,0 +1,158 @@
+"""What a run of a given time is made of: the rules, as a function that measures nothing itself."""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from cacr.config import ResolvedSettings
+from cacr.durations import HOUR
+from cacr.encoders import patch_problem
+from cacr.errors import UserError
+from cacr.training.resolve import SMALL_IMAGE, Described
+
+SIZES = (64, 48, 32)
+"""Sides of views on a CPU, in the order in which they are tried."""
+
+ENOUGH_STEPS = 500
+"""Steps for the sake of which views are made smaller; more of them are worth less than larger views."""
+
+NARROW, FULL = 0.25, 1.0
+"""Widths of ``small_alexnet`` in a run below :data:`LONG` and above."""
+
+LONG = 2 * HOUR
+"""Seconds on a CPU from which the encoder has its full width."""
+
+LEAST_BATCH = 32
+"""Images of a batch that memory may make smaller."""
+
+ENDLESS = 10**12
+"""Steps, where they cost nothing."""
+
+Candidate = Mapping[str, Any]
+"""Settings by name, in place of what they are without a time."""
+
+
+class Price(NamedTuple):
+    """What a run costs on this machine, in seconds.
+
+    Attributes:
+        step: of a step, with its share of what lies between steps: diagnostics, checkpoints.
+        rest: of everything else in the command: what has passed until now, and what comes before and after the steps.
+    """
+
+    step: float
+    rest: float
+
+    def steps(self, budget: float) -> int:
+        """How many fit into a command of ``budget`` seconds."""
+        return max(0, math.floor((budget - self.rest) / self.step)) if self.step else ENDLESS
+
+
+class Choice(NamedTuple):
+    """What was chosen.
+
+    Attributes:
+        settings: by name.
+        price: of a run with them.
+        reasons: why, in words.
+    """
+
+    settings: dict[str, Any]
+    price: Price
+    reasons: tuple[str, ...]
+
+
+def choose(
+    data: Described,
+    usual: ResolvedSettings,
+    free: Collection[str],
+    budget: float,
+    cost: Callable[[Candidate], Price],
+    fits: Callable[[Candidate], bool],
+    *,
+    on_cpu: bool,
+) -> Choice:
+    """Encoder, width, size of the views, their number and the batch for a run of ``budget`` seconds.
+
+    On a CPU: ``small_alexnet`` of quarter width below two hours and of full width above; the largest of 64, 48 and 32
+    pixels, not above the images' side, with which at least :data:`ENOUGH_STEPS` steps fit, or else the smallest; views
+    and batch as usual, the batch halved while it does not fit into memory. Elsewhere: as usual.
+
+    Args:
+        data: the images.
+        usual: the settings without a time.
+        free: names of settings that nobody has given; others stay as they are.
+        budget: seconds of the whole command.
+        cost: measures a candidate; what is chosen is the last that it was asked for.
+        fits: whether a candidate fits into the memory that is free.
+        on_cpu: whether the run computes on a CPU.
+
+    Raises:
+        UserError: nothing fits into memory.
+    """
+    found: Choice | None = None
+    for candidate in _candidates(data, usual, free, budget) if on_cpu else [dict[str, Any]()]:
+        fitting = _within_memory(candidate, usual, free, fits)
+        if fitting is None:
+            continue
+        price = cost(fitting)
+        found = Choice(fitting, price, _reasons(fitting, usual, budget, price))
+        if price.steps(budget) >= ENOUGH_STEPS:
+            break
+    if found is None:
+        raise UserError(
+            "nothing that could be chosen fits into the memory that is free: give a smaller --batch-size, fewer "
+            "--views or --set image_size=32, or end other programs"
+        )
+    return found
+
+
+def _candidates(
+    data: Described, usual: ResolvedSettings, free: Collection[str], budget: float
+) -> Iterator[dict[str, Any]]:
+    """What is tried on a CPU, best first."""
+    small = "small_alexnet" if "encoder" in free else usual.encoder
+    sizes = [usual.image_size]
+    if "image_size" in free:
+        allowed = (size for size in SIZES if size <= max(data.side, SIZES[-1]))
+        sizes = [size for size in allowed if patch_problem(small, size) is None] or sizes
+    for size in sizes:
+        encoder = small if size <= SMALL_IMAGE else usual.encoder
+        width = (FULL if budget >= LONG else NARROW) if encoder == "small_alexnet" else usual.width
+        own = {
+            "encoder": encoder,
+            "width": width,
+            "image_size": size,
+            "views": usual.views,
+            "batch_size": usual.batch_size,
+        }
+        yield {name: value for name, value in own.items() if name in free}
+
+
+def _within_memory(
+    candidate: Candidate, usual: ResolvedSettings, free: Collection[str], fits: Callable[[Candidate], bool]
+) -> dict[str, Any] | None:
+    """The candidate with the largest batch that fits; None where none does."""
+    batch = usual.batch_size
+    while not fits(candidate):
+        batch //= 2
+        if "batch_size" not in free or batch < LEAST_BATCH:
+            return None
+        candidate = {**candidate, "batch_size": batch}
+    return dict(candidate)
+
+
+def _reasons(chosen: Candidate, usual: ResolvedSettings, budget: float, price: Price) -> tuple[str, ...]:
+    found = []
+    if "image_size" in chosen:
+        enough = price.steps(budget) >= ENOUGH_STEPS
+        why = f"with which {ENOUGH_STEPS} steps fit" if enough else "because more steps are worth more"
+        found.append(
+            f"views of {chosen['image_size']} px, {'the largest' if enough else 'the smallest'} {why}"
+        )
+    if "width" in chosen and chosen.get("encoder", usual.encoder) == "small_alexnet":
+        side = "above" if budget >= LONG else "below"
+        found.append(f"small_alexnet of width {chosen['width']:g}, as {side} two hours on a CPU")
+    if chosen.get("batch_size", usual.batch_size) < usual.batch_size:
+        found.append(f"batches of {chosen['batch_size']}, because {usual.batch_size} do not fit into memory")
+    return tuple(found)
