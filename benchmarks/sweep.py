@@ -6,8 +6,8 @@ linear classifier from 10 labels per class, each beside the very weights the run
 has is decided by the time of a few steps of its arm, measured once on a quiet machine, so that a busy machine makes a
 cell slower but not shorter. A cell's result is one small JSON file; finished cells are not repeated.
 
-    python benchmarks/sweep.py steps --data DATA --work /tmp/sweep           # first, on a quiet machine
-    python benchmarks/sweep.py run --blocks start --data DATA --work /tmp/sweep       # one block; again to go on
+    python benchmarks/sweep.py steps --data DATA --work runs/sweep           # first, on a quiet machine
+    python benchmarks/sweep.py run --blocks start --data DATA --work runs/sweep       # one block; again to go on
     python benchmarks/sweep.py table --blocks start                                 # what it decided
 
 The blocks, and what each is to decide, are in ``BLOCKS``.
@@ -272,9 +272,8 @@ def accuracies(run: Path, fit: str, held_out: str, seed: int) -> dict[str, Any]:
     sources = [open_source(data) for data in (fit, held_out)]
     train, test = (encode(encoder, source).values for source in sources)
     labels = [source.labels for source in sources]
-    (linear,) = evaluate(
-        run=run, data=fit, test_data=held_out, protocol=("linear",), labels_per_class=10, seed=seed
-    )
+    values = {"protocol": ("linear",), "labels_per_class": 10, "baselines": (), "seed": seed}
+    (linear,) = evaluate(run=run, data=fit, test_data=held_out, **values)
     return {
         "knn": knn_by_reader(train, test, *labels),
         "linear": round(linear.score, 4),
@@ -287,31 +286,15 @@ def knn_by_reader(train: Any, test: Any, labels: Any, truth: Any) -> dict[str, f
     import torch
 
     from cacr.evaluation.protocols.knn import knn_predict
+    from cacr.features.reader import fit_reader
 
     labels, truth = (torch.as_tensor(x, dtype=torch.int64) for x in (labels, truth))
     found = {}
     for kind, count in READERS:
-        a, b = read(train, test, kind, count)
-        said = knn_predict(a, labels, b, k=20, temperature=0.07)
+        reader = fit_reader(train, kind, count or 1)
+        said = knn_predict(reader(train), labels, reader(test), k=20, temperature=0.07)
         found[f"{kind} {count}" if count else kind] = round(float((said == truth).double().mean()), 4)
     return found
-
-
-def read(train: Any, test: Any, kind: str, count: int) -> tuple[Any, Any]:
-    """Features as a reader of a kind gives them, fitted on the training images."""
-    import torch
-
-    if kind == "raw":
-        return train, test
-    mean = train.mean(0)
-    a, b = train - mean, test - mean
-    if kind == "centred":
-        return a, b
-    _, s, v = torch.linalg.svd(a.double(), full_matrices=False)
-    kept = s[:count] > 1e-4 * s[0]
-    scale = (s[:count][kept] / len(a) ** 0.5) ** (-0.5 if kind == "half_white" else -1.0)
-    matrix = (v[:count][kept].T * scale).float()
-    return a @ matrix, b @ matrix
 
 
 def print_table(block: str, sets: list[str], minutes: float) -> None:
