@@ -53,14 +53,16 @@ def test_a_reader_of_other_weights_is_not_used(folder: Path) -> None:
 
 
 def test_a_weights_file_of_another_name_has_its_own_reader(folder: Path) -> None:
-    other = folder / "photos.safetensors"
+    before, other = load_encoder(folder).reader, folder / "photos.safetensors"
     for source, target in (
         (folder / WEIGHTS, other),
         (folder / "encoder.json", other.with_suffix(".json")),
         (folder / READER, folder / "photos.reader.safetensors"),
     ):
         shutil.move(source, target)
-    assert load_encoder(other).reader is not None
+    found = load_encoder(other).reader
+    assert found is not None and before is not None
+    assert torch.equal(found.mean, before.mean) and found.kind == before.kind
     assert reader_file(folder / "a.b.onnx").name == "a.b.onnx.reader.safetensors"
 
 

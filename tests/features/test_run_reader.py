@@ -53,14 +53,16 @@ def test_a_run_that_goes_on_has_no_reader_until_it_ends(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = Path(shutil.copytree(finished, tmp_path / "run"))
-    first = (out / READER).read_bytes()
+    first, before = (out / READER).read_bytes(), load_encoder(out).reader
     with monkeypatch.context() as patch:
         patch.setattr("cacr.api.save_readers", lambda *_: None)  # as if it were interrupted
         cacr.pretrain(out=out, resume=True, epochs=3)
     assert (out / READER).read_bytes() == first and load_encoder(out).reader is None
     (out / READER).write_bytes(b"damaged")
     save_readers(RunFolder(out))
-    assert load_encoder(out).reader is not None
+    after = load_encoder(out).reader
+    assert before is not None and after is not None and after.images == before.images == 80
+    assert not torch.equal(after.mean, before.mean)  # it is of the weights that were trained on
 
 
 def test_few_images_and_lost_images_leave_a_run_without(

@@ -61,7 +61,8 @@ def load_reader(path: Path, encoder: Encoder) -> Reader | None:
         safe_open(path, framework="pt") as file,
     ):
         metadata = file.metadata() or {}
-        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+        # Copied: a tensor that stays mapped to its file ends the process when somebody cuts the file short.
+        stored = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (it is no mapping)
     facts = _facts(metadata, path)
     if wrong := _wrong(stored, facts.kind, encoder.feature_dim):
         raise UserError(f"{path} is damaged: {wrong}; {_HINT}")
