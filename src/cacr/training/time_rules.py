@@ -8,7 +8,7 @@ from cacr.config import ResolvedSettings
 from cacr.durations import HOUR
 from cacr.encoders import patch_problem
 from cacr.errors import UserError
-from cacr.training.resolve import SMALL_IMAGE, Described
+from cacr.training.resolve import CPU_WIDTH, SMALL_IMAGE, Described
 
 SIZES = (64, 48, 32)
 """Sides of views on a CPU, in the order in which they are tried."""
@@ -16,7 +16,7 @@ SIZES = (64, 48, 32)
 ENOUGH_STEPS = 500
 """Steps for the sake of which views are made smaller; more of them are worth less than larger views."""
 
-NARROW, FULL = 0.25, 1.0
+NARROW, FULL = CPU_WIDTH, 1.0
 """Widths of ``small_alexnet`` in a run below :data:`LONG` and above."""
 
 LONG = 2 * HOUR
