@@ -1,21 +1,27 @@
-# `make demo` and `make test` do all set-up themselves. VENV=DIR shares one environment between checkouts.
+# `make demo` and `make test` do all set-up themselves. VENV=DIR shares one environment between checkouts;
+# EXTRAS=dev,bench installs the peers too, with which some tests compare.
 VENV ?= .venv
 PYTHON ?= python3
+EXTRAS ?= dev
 BIN := $(VENV)/bin
 
 # One process per core. `worksteal` starts with tests in their order, so that most fixtures of a module are made once,
 # and lets an idle process take tests from a busy one: the longest module does not decide when all is done.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo test test-slow test-all test-portable lint install format browser
+.PHONY: demo gates test test-slow test-all test-portable lint install format browser
 
 demo: install
 	$(BIN)/cacr demo
 
+# Short runs on digits that must leave encoders far better than their starts.
+gates: install
+	$(BIN)/python tests/gates.py
+
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=auto $(BIN)/mypy
 
 test: lint
 	$(PYTEST) -m "not slow"
@@ -39,10 +45,10 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Reinstalls when pyproject.toml changed, or when a shared environment last served another checkout.
+# Reinstalls when pyproject.toml or EXTRAS changed, or when a shared environment last served another checkout.
 install:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@if [ "$$(cat $(VENV)/.cacr-checkout 2>/dev/null)" != "$(CURDIR)" ] || [ pyproject.toml -nt $(VENV)/.cacr-checkout ]; then \
+	@if [ "$$(cat $(VENV)/.cacr-checkout 2>/dev/null)" != "$(CURDIR)[$(EXTRAS)]" ] || [ pyproject.toml -nt $(VENV)/.cacr-checkout ]; then \
 	  echo "installing into $(VENV)"; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' && echo "$(CURDIR)" > $(VENV)/.cacr-checkout; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]' && echo "$(CURDIR)[$(EXTRAS)]" > $(VENV)/.cacr-checkout; \
 	fi

@@ -30,7 +30,7 @@ def run_options(docstring: str, *, out: str, epochs: int) -> argparse.ArgumentPa
 
 def common_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Settings of every run, as the options have them."""
-    from cacr.config import parse_assignment
+    from cacr.reading.settings import parse_assignment
 
     return {
         "data": options.data,

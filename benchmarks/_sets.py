@@ -54,7 +54,8 @@ def prepare(name: str, data: Path, cache: Path) -> Parts:
     files = {part: cache / f"{name}-{part}.npz" for part in names}
     if not all(file.exists() for file in files.values()):
         cache.mkdir(parents=True, exist_ok=True)
-        train, test = _LOADERS.get(name, _folders(name))(data)
+        folders = photo_folders(name, data)
+        train, test = map(_classes, folders) if folders else _LOADERS[name](data)
         judged = _held_out(train[1], name)
         for part, (x, y) in {
             "fit": (train[0][~judged], train[1][~judged]),
@@ -96,15 +97,13 @@ def _classes(folder: Path) -> Labelled:
     return np.stack(images), np.array(labels)
 
 
-def _folders(name: str) -> Callable[[Path], tuple[Labelled, Labelled]]:
-    return lambda data: (
-        _classes(data / "transfer" / name / "train"),
-        _classes(data / "transfer" / name / "test"),
-    )
-
-
-def _imagenette(data: Path) -> tuple[Labelled, Labelled]:
-    return _classes(data / "imagenette-mini" / "train"), _classes(data / "imagenette-mini" / "val")
+def photo_folders(name: str, data: Path) -> tuple[Path, Path] | None:
+    """The folders with the training and the test images of a set; None where its images are no files in classes."""
+    if name == "imagenette":
+        return data / "imagenette-mini" / "train", data / "imagenette-mini" / "val"
+    if name in _LOADERS:
+        return None
+    return data / "transfer" / name / "train", data / "transfer" / name / "test"
 
 
 def _cifar10(data: Path) -> tuple[Labelled, Labelled]:
@@ -134,4 +133,4 @@ def _elpv(data: Path) -> tuple[Labelled, Labelled]:
     return (images[~tested], labels[~tested]), (images[tested], labels[tested])
 
 
-_LOADERS = {"cifar10": _cifar10, "imagenette": _imagenette, "elpv": _elpv}
+_LOADERS: dict[str, Callable[[Path], tuple[Labelled, Labelled]]] = {"cifar10": _cifar10, "elpv": _elpv}

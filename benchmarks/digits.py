@@ -20,8 +20,8 @@ import numpy as np
 
 from cacr import evaluate, pretrain
 from cacr.commands.demo import LABELS_PER_CLASS, RECIPE
-from cacr.config import parse_assignment
 from cacr.data import ArraySource, open_source
+from cacr.reading.settings import parse_assignment
 
 
 def divide(folder: Path, seed: int) -> tuple[Path, Path]:

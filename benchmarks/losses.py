@@ -12,6 +12,7 @@ and medians taken. Inputs are made before the measurement starts.
 
     python benchmarks/losses.py                 all of it, some minutes
     python benchmarks/losses.py --threads 1     processor time of one thread, for a machine that others use too
+    ATEN_CPU_CAPABILITY=avx2 python benchmarks/losses.py --only queue       as on a processor without AVX-512
 """
 
 import argparse

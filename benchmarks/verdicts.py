@@ -18,7 +18,7 @@ from _runs import common_settings, measured, run_options
 from rich.console import Console
 from rich.table import Table
 
-ANY_COLLAPSE = ("collapsed to a point", "dimensional collapse", "diverging", "not sure")
+ANY_COLLAPSE = ("collapsed to a point", "dimensional collapse", "diverging", "not sure yet")
 """Of runs whose figures go up and down: they differ from processor to processor, and must never be called healthy."""
 
 BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -90,7 +90,7 @@ def judged_rows(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     every, rows = run.rows, []
     for number, row in enumerate(every, 1):
         if "effective_rank" in row:
-            verdict = judge(every[:number], full_rank=min(images, run.settings.dim))
+            verdict = judge(every[:number], images=images, dim=run.settings.dim)
             nearness = row["positive_distance"] / max(row["negative_distance"], 1e-12)
             rows.append({**row, "d+ / d-": nearness, "verdict": verdict.verdict if verdict else ""})
     history = run.verdict.history if run.verdict else []

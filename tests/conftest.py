@@ -10,6 +10,9 @@ from typing import Any
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process per core: before torch is imported, which reads it once
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault(
+    "OMP_WAIT_POLICY", "PASSIVE"
+)  # as the command line does: the machine may have other work
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from PIL import Image
 from cacr import cli
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.training.resolve import Described, resolve
+from tests.shapes import save_shapes
 
 Run = Callable[..., tuple[int, str]]
 Once = Callable[[str, Callable[[Path], object]], Path]
@@ -35,7 +39,24 @@ TINY = {
 """Settings of a run that takes a second; ``auto`` would be bf16 on some processors, and other numbers there."""
 
 
-TRAINED = {"trained", "coloured_run", "coloured_page"}
+TEXT = {"text_width": 64, "text_layers": 1, "text_context": 8}
+
+CAPTIONED: dict[str, Any] = {
+    "encoder": "small_alexnet",
+    "width": 0.1,
+    "image_size": 32,
+    "dim": 32,
+    "batch_size": 12,
+    "lr": 2e-3,
+    "scale": (0.9, 1.0),
+    "workers": 0,
+    "precision": "float32",
+    "held_out": 0,
+}
+"""Settings of a run on captions, with those of its text tower before them."""
+
+
+TRAINED = {"trained", "captioned", "coloured_run", "coloured_page"}
 """Fixtures that train."""
 
 
@@ -156,6 +177,21 @@ def trained(once: Once, classes: Path, tmp_path_factory: pytest.TempPathFactory)
     before = files_of(copy)
     yield copy
     assert files_of(copy) == before, "a test has changed the run that all tests share"
+
+
+@pytest.fixture(scope="session")
+def shapes(once: Once) -> Path:
+    """Coloured shapes with their names as captions, see :mod:`tests.shapes`."""
+    return once("shapes", save_shapes)
+
+
+@pytest.fixture(scope="session")
+def captioned(once: Once, shapes: Path) -> Path:
+    """A run of CLIP on coloured shapes."""
+    from cacr.training.pretrain import pretrain
+
+    settings = {"data": f"pairs:{shapes}/train.jsonl", "method": "clip", "epochs": 20, **CAPTIONED, **TEXT}
+    return once("captioned", lambda folder: pretrain(settings, folder))
 
 
 @pytest.fixture

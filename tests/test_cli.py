@@ -111,8 +111,8 @@ def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run,
         ),
         (["{photos}", "--encoder", "resnet81"], ["no encoder 'resnet81'", "did you mean"]),
         (["{photos}", "--encoder", "resnet18", "--width", "0.5"], ["resnet18 has no width"]),
-        (["{photos}", "--objective", "infonce"], ["did you mean info_nce"]),
-        (["{photos}", "--objective", "byol"], ["objective byol", "collapses"]),
+        (["{photos}", "--set", "objective=infonce"], ["did you mean info_nce"]),
+        (["{photos}", "--set", "objective=byol"], ["objective byol", "collapses"]),
         (["{photos}", "--set", "epocs=3", "--set", "vews=2"], ["2 wrong settings", "epochs", "views"]),
         (["{photos}", "--set", "epochs"], ["--set takes name=value"]),
         (["{photos}", "--config", "{missing}"], ["there is no file"]),
@@ -159,9 +159,9 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
         number = position.step + 1
         return step(job, position, *others)
 
-    def poisoned(self: CACRLoss, *arguments: torch.Tensor) -> dict[str, torch.Tensor]:
+    def poisoned(self: CACRLoss, *arguments: Any, **options: Any) -> dict[str, torch.Tensor]:
         factor = math.nan if number == 4 else 1.0
-        return {name: value * factor for name, value in parts(self, *arguments).items()}
+        return {name: value * factor for name, value in parts(self, *arguments, **options).items()}
 
     monkeypatch.setattr(loop, "take_step", counted)
     monkeypatch.setattr(CACRLoss, "parts", poisoned)
@@ -225,10 +225,17 @@ def test_list_names_everything(run: Run) -> None:
 def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: Path, tmp_path: Path) -> None:
     code, text = run("doctor", photos)
     assert code == 0
-    for part in ("torch", "bf16", "26 images", "bottleneck"):
+    for part in (
+        "torch",
+        "bf16",
+        "26 images",
+        "memory that a run with default settings needs: about",
+        "bottleneck",
+    ):
         assert part in text, part
     code, text = run("doctor", trained)
     assert code == 0 and "whole" in text and "nothing looks wrong" in text
+    assert "memory that it needs: about" in text
     damaged = tmp_path / "damaged"
     shutil.copytree(trained, damaged)
     for path in (damaged / "checkpoints").iterdir():
@@ -237,7 +244,7 @@ def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: P
     assert code == 0 and "damaged" in text and "nothing looks wrong" not in text
 
 
-@pytest.mark.parametrize(("name", "fine"), [("healthy", True), ("not sure", False), ("diverging", False)])
+@pytest.mark.parametrize(("name", "fine"), [("healthy", True), ("not sure yet", False), ("diverging", False)])
 def test_doctor_calls_only_a_healthy_run_fine(
     run: Run, trained: Path, tmp_path: Path, name: Any, fine: bool
 ) -> None:
@@ -249,7 +256,7 @@ def test_doctor_calls_only_a_healthy_run_fine(
 
 
 def test_views_draws_a_sheet(run: Run, photos: Path, tmp_path: Path) -> None:
-    code, _ = run("views", photos, "--out", tmp_path / "sheet.png", "--views", 3, "--images", 4)
+    code, _ = run("views", photos, "--out", tmp_path / "sheet.png", "--views", 3, "--number", 4)
     assert code == 0
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width > 3 * 32 and sheet.height > 4 * 32

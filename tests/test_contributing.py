@@ -16,8 +16,10 @@ from cacr.encoders import build_encoder, save_encoder
 from cacr.evaluation import PROTOCOLS, evaluate_run
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
+from cacr.methods import METHODS
 from cacr.registry import Registry
 from cacr.reporting.figures import FIGURES
+from cacr.runs.run import Run
 from tests.conftest import TINY, save_images
 from tests.evaluation.conftest import write_images
 from tests.frameworks.making import make_framework, make_views
@@ -56,6 +58,12 @@ def framework(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
+def method(objective: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of the method of the example, whose objective is that of the first."""
+    yield _define("A new method", METHODS, monkeypatch)
+
+
+@pytest.fixture
 def protocol(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of the protocol of the example."""
     yield _define("A new protocol", PROTOCOLS, monkeypatch)
@@ -74,6 +82,16 @@ def test_the_objective_trains_in_every_framework(objective: str, framework: str,
     settings = {**SHORT, "framework": framework, "objective": objective, "temperature": 0.3}
     outcome = cacr.pretrain(data=str(tmp_path / "photos"), out=tmp_path / "run", **settings)
     assert (outcome.status, outcome.step) == ("finished", 2)
+
+
+@pytest.mark.trains
+def test_the_method_trains_by_its_name(method: str, tmp_path: Path) -> None:
+    save_images(tmp_path / "photos", 20)
+    settings = {**SHORT, "method": method, "views": 2, "temperature": 0.3}
+    cacr.pretrain(data=str(tmp_path / "photos"), out=tmp_path / "run", **settings)
+    found = Run.open(tmp_path / "run").settings
+    assert (found.method, found.objective, found.head) == (method, "decoupled", "simclr")
+    assert found.objective_options == {"temperature": 0.3}
 
 
 def test_the_objective_is_its_equation_in_blocks_as_in_a_matrix(

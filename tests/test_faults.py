@@ -159,3 +159,19 @@ def test_a_fault_in_a_started_process_is_one_of_ours(photos: Path, tmp_path: Pat
     )
     assert ended.returncode == 1, ended.stderr
     assert "this is a fault of cacr" in ended.stderr
+
+
+@pytest.mark.parametrize(("asked", "waits"), [({}, "sleep"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "spin")])
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(asked: dict[str, str], waits: str) -> None:
+    """What GNU's OpenMP, with which PyTorch comes on Linux, says of itself when it is loaded."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    told = subprocess.run(
+        [sys.executable, "-m", "cacr", "list", "objectives"],  # which loads PyTorch
+        env={**inherited, "OMP_DISPLAY_ENV": "verbose", **asked},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    if "GOMP_SPINCOUNT" not in told:
+        pytest.skip("this PyTorch has threads of another kind")
+    assert ("GOMP_SPINCOUNT = '0'" in told) == (waits == "sleep")

@@ -31,6 +31,23 @@ def test_import_and_help_do_not_load_torch() -> None:
     assert output.strip() == "[]"
 
 
+def test_a_training_process_starts_without_packages_it_does_not_use(tmp_path: Path) -> None:
+    """Fabric imports torchmetrics for its version, which would import the others; here its version is enough."""
+    (tmp_path / "torchmetrics").mkdir()
+    (tmp_path / "torchmetrics" / "__init__.py").write_text("raise SystemExit('imported')\n")
+    (tmp_path / "torchmetrics-1.9.dist-info").mkdir()
+    (tmp_path / "torchmetrics-1.9.dist-info" / "METADATA").write_text("Name: torchmetrics\nVersion: 1.9\n")
+    names = ("torchmetrics", "torchvision", "transformers", "timm", "sklearn", "scipy", "matplotlib")
+    script = (
+        "import sys, cacr.training.pretrain; from lightning_fabric.utilities import imports;"
+        f"print([name for name in {names} if name in sys.modules], imports._TORCHMETRICS_GREATER_EQUAL_1_0_0)"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, "-c", script]
+    found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert found.strip() == "[] True"
+
+
 @pytest.mark.slow
 def test_the_wheel_runs_the_demo_outside_the_checkout(tmp_path: Path) -> None:
     """Built, installed without the checkout beside the dependencies of this environment, and run."""

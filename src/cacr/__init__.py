@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cacr.api import compare, embed, evaluate, evaluate_suite, export, figures, pretrain, report, search
+    from cacr.api import (
+        compare,
+        embed,
+        evaluate,
+        evaluate_suite,
+        export,
+        figures,
+        pretrain,
+        report,
+        reproduce,
+        search,
+    )
+    from cacr.curation import group, predict, select
     from cacr.encoders import load_encoder
     from cacr.losses import CACRLoss
 
@@ -21,10 +33,14 @@ __all__ = [
     "evaluate_suite",
     "export",
     "figures",
+    "group",
     "load_encoder",
+    "predict",
     "pretrain",
     "report",
+    "reproduce",
     "search",
+    "select",
 ]
 
 _HOME = {
@@ -35,10 +51,14 @@ _HOME = {
     "evaluate_suite": "cacr.api",
     "export": "cacr.api",
     "figures": "cacr.api",
+    "group": "cacr.curation",
     "load_encoder": "cacr.encoders",
+    "predict": "cacr.curation",
     "pretrain": "cacr.api",
     "report": "cacr.api",
+    "reproduce": "cacr.api",
     "search": "cacr.api",
+    "select": "cacr.curation",
 }
 
 

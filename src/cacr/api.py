@@ -5,16 +5,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cacr.diagnostics.observer import observe
 from cacr.distributed import is_first_process
 from cacr.errors import UserError
 from cacr.evaluation import Comparison, Result, SuiteReport, compare_runs, evaluate_run, write_comparison
 from cacr.evaluation import evaluate_suite as measure_suite
+from cacr.evaluation.probing import observe
 from cacr.evaluation.settings import quick_options
 from cacr.exporting import Exported, export_run
 from cacr.features import Found, WrittenFeatures, embed_source, search_source
 from cacr.features.run_reader import save_readers
 from cacr.files import require_new_file
+from cacr.ledger import Plan, Reproduced, orders_of, work_on_plan
+from cacr.ledger.scales import Match, Scale
 from cacr.reporting import (
     MOST_PICTURES,
     MOST_POINTS,
@@ -92,7 +94,7 @@ def evaluate(
     """Measure the encoder of a run; results are stored in its folder and shown in its report.
 
     Args:
-        run: a run folder, or a ``.safetensors`` file of an encoder.
+        run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: labelled images that classifiers learn from.
         protocol: what to measure, as names or as one string with commas.
         quick: search fewer settings, in protocols that search (``search="quick"``).
@@ -121,7 +123,7 @@ def evaluate_suite(
     A data set that fails is in the report's ``failures``; what was measured before is not measured again.
 
     Args:
-        run: a run folder, or a ``.safetensors`` file of an encoder.
+        run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: ``suite:PATH`` for the data sets in a folder, or one data set.
         against: a second run, measured in the same way.
         protocol: what to measure, as names or as one string with commas.
@@ -189,14 +191,14 @@ def report(
 
 
 def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> WrittenFeatures:
-    """Write the features of all images of a part of ``data`` to a ``.npz`` or ``.parquet`` file.
+    """Write the features of all images of a part of ``data`` to a ``.npz``, ``.parquet`` or ``.csv`` file.
 
     Args:
-        run: a run folder, or a ``.safetensors`` file of an encoder.
+        run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: a folder of images, or the name of a data set.
         out: the file, which must not exist yet.
-        settings: ``reader``, ``reader_components``, ``part``, ``data_root``, ``download`` and ``max_unreadable`` of
-            :func:`cacr.features.embed_source`.
+        settings: ``reader``, ``reader_components``, ``images``, ``labels``, ``part``, ``data_root``, ``download`` and
+            ``max_unreadable`` of :func:`cacr.features.embed_source`.
 
     Returns:
         How many images were written, and what was left out.
@@ -208,15 +210,15 @@ def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Writ
 def search(
     *, run: AnyPath, image: AnyPath, data: AnyPath, out: AnyPath | None = None, **settings: Any
 ) -> Found:
-    """Find the images of ``data`` that are nearest to one image.
+    """Find the images of ``data`` that are nearest to one image, or to words.
 
     Args:
-        run: a run folder, or a ``.safetensors`` file of an encoder.
-        image: the path of an image, or the number of one in the data.
+        run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
+        image: the path of an image, the name or number of one in the data, or words, for an encoder with a text side.
         data: a folder of images, or the name of a data set.
         out: a picture of what was found to write, which must not exist yet.
-        settings: ``k``, ``features``, ``reader``, ``reader_components``, ``part``, ``data_root``, ``download`` and
-            ``max_unreadable`` of :func:`cacr.features.search_source`.
+        settings: ``k``, ``features``, ``images``, ``labels``, ``reader``, ``reader_components``, ``part``,
+            ``data_root``, ``download`` and ``max_unreadable`` of :func:`cacr.features.search_source`.
     """
     if out is not None:
         require_new_file(Path(out), PICTURES)
@@ -227,19 +229,19 @@ def search(
     return found
 
 
-def export(*, run: AnyPath, to: str, out: AnyPath) -> Exported:
+def export(*, run: AnyPath, to: str, out: AnyPath, download: bool = False) -> Exported:
     """Write the encoder of a run for other software, checked against the original, with a model card.
 
     Args:
-        run: a run folder, or a ``.safetensors`` file of an encoder.
-        to: ``timm``, ``torch`` or ``onnx``.
-        out: the file, which must not exist yet. Its description and its model card are written beside it:
-            ``photos.json`` and ``photos.md`` to ``photos.safetensors``, ``photos.onnx.json`` and ``photos.onnx.md``
-            to ``photos.onnx``; where the encoder has a reader also ``photos.reader.safetensors`` or
-            ``photos.onnx.reader.safetensors``.
+        run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
+        to: ``hub``, ``timm``, ``torch``, ``onnx``, ``torchvision`` or ``detectron2``.
+        out: the file, or for ``hub`` the folder, which must not exist yet. Beside a file its description, its card
+            and, where the encoder has one, its reader are written: ``photos.json``, ``photos.md`` and
+            ``photos.reader.safetensors`` to ``photos.safetensors``; ``photos.onnx.json`` and so on to ``photos.onnx``.
+        download: let ``timm:NAME`` fetch timm's pretrained weights.
     """
     with working("exporting, and comparing with the original"):
-        return export_run(Path(run), to, Path(out))
+        return export_run(Path(run), to, Path(out), download=download)
 
 
 def figures(
@@ -276,3 +278,35 @@ def compare(*, runs: Sequence[AnyPath], out: AnyPath | None = None) -> Compariso
     if out is not None:
         write_comparison(Path(out), comparison)
     return comparison
+
+
+def reproduce(
+    *,
+    item: str,
+    scale: Scale = "mini",
+    seeds: int = 3,
+    match: Match = "views",
+    tune: bool = False,
+    out: AnyPath = "ledger",
+    data_root: AnyPath = "data",
+    download: bool = False,
+    jobs: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Reproduced:
+    """Reproduce a table or figure of the paper; cells that have a record are not run again.
+
+    Args:
+        item: its name (``table2``, ``figureA3``); ``cacr reproduce --list`` has them all.
+        scale: ``smoke``, ``mini`` or ``paper``.
+        seeds: number of seeds, from 0.
+        match: what ``mini`` holds equal between rows.
+        tune: choose learning rate and temperature of every row by trials on held-out training images.
+        out: the ledger.
+        data_root: where named data sets lie.
+        download: allow downloads of data sets.
+        jobs: cells at a time, each in a process of its own.
+        tell: gets a line for each cell.
+    """
+    plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune)
+    orders = orders_of(plan, Path(out), Path(data_root), download=download, jobs=jobs, tell=tell)
+    return work_on_plan(plan, orders)

@@ -1,6 +1,7 @@
 """The command line: ``cacr COMMAND``. The commands themselves are in :mod:`cacr.commands`."""
 
 import io
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -8,15 +9,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cacr.commands import encoders, showing, training
+from cacr import __version__
+from cacr.commands import encoders, reproducing, showing, sorting, training
 from cacr.distributed import first_to_say
-from cacr.errors import UserError, refusal
+from cacr.errors import StoppedError, UserError, refusal
 
 REFUSED = 2
 """Exit code for what the user or the system can change."""
 
 FAULT = 1
 """Exit code for a fault of this software."""
+
+STOPPED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     help="Self-supervised image representations with contrastive attraction and repulsion.",
@@ -32,11 +37,15 @@ app.command()(training.pretrain)
 app.command()(encoders.evaluate)
 app.command()(encoders.embed)
 app.command()(encoders.search)
+app.command()(sorting.select)
+app.command()(sorting.predict)
+app.command()(sorting.group)
 app.command()(encoders.export)
 app.command()(showing.compare)
 app.command()(showing.report)
 app.command()(showing.figures)
 app.command()(showing.views)
+app.command()(reproducing.reproduce)
 app.command(name="list")(showing.list_all)
 app.command()(showing.doctor)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(showing.bench)
@@ -45,15 +54,21 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 def main() -> None:
     """Run the command line.
 
-    What the user can change, and what the system refuses (memory, files), is told in one message with exit code 2.
+    What the user can change, and what the system refuses (memory, files), is told in one message with exit code 2; work
+    that Ctrl-C ended, and how to go on with it, with that of Ctrl-C.
     Anything else is a fault of this software: it is told as one, with exit code 1. ``--debug``, anywhere among the
     arguments, shows the traceback of either.
     """
+    # Read when PyTorch is loaded. Threads that wait for each other shall sleep: those that spin, the default, take the
+    # time of whoever they wait for as soon as other programs compute too, and are not faster when none does.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be text that the terminal can show
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = [text for text in sys.argv[1:] if text != "--debug"]
     try:
         app(args=arguments)
+    except StoppedError as error:
+        _end(str(error), STOPPED, error)
     except UserError as error:
         _end(f"error: {error}", REFUSED, error)
     except Exception as error:
@@ -85,8 +100,17 @@ def _fault(error: Exception) -> str:
     )
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"cacr {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _common(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version.")
+    ] = False,
 ) -> None:
     """What all commands share; ``main`` looks for ``--debug`` itself."""

@@ -5,16 +5,13 @@ became is printed and stored. Options of an objective or a view preset are not r
 keyword arguments of the registered thing (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``).
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic.fields import FieldInfo
 
 from cacr.durations import in_short
-from cacr.errors import SettingsError, UserError
-from cacr.reading.documents import parse_yaml, read_yaml
-from cacr.registry import nearest
 
 FORMAT = 1
 """Version of the run folder: of ``config.yaml``, the checkpoints and ``encoder.json``."""
@@ -28,8 +25,9 @@ Options = dict[str, Any]
 # Values of settings that may be `auto`: their bounds are written once, for settings before and after they are resolved.
 Width = Annotated[float, Field(gt=0, le=4)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
+Channels = Annotated[int, Field(ge=1, le=256)]
 Dim = Annotated[int, Field(ge=2, le=65_536)]
-NumberOfViews = Annotated[int, Field(ge=2, le=64)]
+NumberOfViews = Annotated[int, Field(ge=1, le=64)]
 BatchSize = Annotated[int, Field(ge=2, le=1_000_000)]
 Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0)]
@@ -40,6 +38,8 @@ ImageCount = Annotated[int, Field(ge=0, le=10**12)]
 EveryEpochs = Annotated[int, Field(ge=0, le=1_000_000)]
 FirstLayer = Literal["random", "whitened", "frozen"]
 Weights = Literal["kaiming", "paper"]
+Statistics = Literal["batch", "fixed"]
+EncoderRate = Annotated[float, Field(ge=0, le=1)]
 Positions = Literal["fixed", "learned"]
 Patches = Literal["frozen", "trained"]
 OptimizerName = Literal["sgd", "lars", "adam", "adamw"]
@@ -60,19 +60,37 @@ Names = Annotated[tuple[str, ...], BeforeValidator(listed_names)]
 class Settings(BaseModel):
     """Base of all settings: immutable, and unknown names are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True, serialize_by_alias=True
+    )
+
+    @classmethod
+    def named(cls) -> dict[str, FieldInfo]:
+        """Its fields by the names that users give; the alias of one whose name Python does not allow, such as from."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+
+IMAGES = "use only the images that a list names (.csv with a column path, or .txt); except:FILE: all others"
 
 
 class PretrainSettings(Settings):
     """Settings of ``cacr pretrain``."""
 
     data: str = Field(description="folder of images, or the name of a data set: cifar10, stl10, digits, ...")
+    method: str | None = Field(
+        "cacr",
+        description="what is trained: cacr, simclr, byol, ... (see `cacr list`); settings given beside it win",
+    )
     recipe: str | None = Field(
         None,
         description="settings of an experiment of the paper (see `cacr list`); others given beside it win",
     )
     data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
     download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
+    images: str | None = Field(None, description=IMAGES)
+    labels: Path | None = Field(
+        None, description="CSV file with columns path and label, for measuring; used if it labels every image"
+    )
     imbalance: str = Field("none", description="none, linear, exponential or longtail:RATIO")
     imbalance_seed: int = Field(
         2021, ge=0, le=MOST_SEED, description="draws the images that an imbalance rule keeps"
@@ -84,8 +102,12 @@ class PretrainSettings(Settings):
     encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
     width: Width | Auto = Field("auto", description="factor on the channels of small_alexnet")
     image_size: ImageSize | Auto = Field("auto", description="side of a view in pixels")
+    channels: Channels | Auto = Field("auto", description="of the images; auto: as the data has them")
     head: str = Field(
         "auto", description="between features and embeddings: normed, linear, mlp, moco_v2, ..."
+    )
+    predictor: str = Field(
+        "auto", description="after the head, in frameworks that have one: moco_v3, byol or simsiam"
     )
     hidden: int | None = Field(
         None,
@@ -95,7 +117,17 @@ class PretrainSettings(Settings):
     )
     dim: Dim | Auto = Field("auto", description="dimension of the embeddings")
     init: str | None = Field(
-        None, description="start from a run, a weights file, or 'timm' (with --download)"
+        None,
+        description="continue from weights: a run, an exported file or folder, timm:NAME@FILE, a checkpoint of other "
+        "software, or timm:NAME (with --download)",
+    )
+    statistics: Literal["auto", Statistics] = Field(
+        "auto",
+        description="batch norm in the encoder: by each batch, or fixed as it was loaded; auto: fixed with an init",
+    )
+    encoder_rate: EncoderRate | Auto = Field(
+        "auto",
+        description="learning rate of the encoder as a share of the head's; auto: 1, less with an init",
     )
 
     first_layer: Literal["auto", FirstLayer] = Field(
@@ -115,7 +147,8 @@ class PretrainSettings(Settings):
     )
 
     framework: str = Field(
-        "in_batch", description="who the negatives are: in_batch, queue (MoCo v2), momentum (MoCo v3)"
+        "in_batch",
+        description="what a query is compared with: in_batch, queue, momentum, siamese, prototypes, image_text",
     )
     framework_options: Options = Field({}, description="the framework's own settings, such as queue_size")
     objective: str = Field("cacr", description="what is minimised: cacr, info_nce, ... (see `cacr list`)")
@@ -124,12 +157,16 @@ class PretrainSettings(Settings):
         "per_view", description="batch statistics of each view on its own, or of all views together"
     )
     sync_batch_norm: bool | Auto = Field(
-        "auto", description="batch statistics of all processes together; auto: in framework momentum"
+        "auto",
+        description="batch statistics of all processes together; auto: in momentum, siamese, prototypes",
     )
 
     preset: str = Field("auto", description="view preset (see `cacr list`)")
     view_options: Options = Field({}, description="the preset's own settings, such as grey")
-    views: NumberOfViews | Auto = Field("auto", description="views of each image, V = K + 1")
+    views: NumberOfViews | Auto = Field("auto", description="views per image: K + 1, or K with captions")
+    weak_views: int = Field(
+        0, ge=0, le=63, description="of these, the last ones: only cropped and mirrored, as ASCL's keys are"
+    )
 
     batch_size: BatchSize | Auto = Field("auto", description="images in a step, over all processes")
     epochs: Epochs | Auto = Field("auto", description="passes over the data")
@@ -149,11 +186,15 @@ class PretrainSettings(Settings):
     base_lr: float | None = Field(
         None, gt=0, description="learning rate for 256 images in a step; none: as usual for the optimiser"
     )
+    bias_base_lr: float | None = Field(
+        None, gt=0, description="base_lr of biases and norms; none: that of all weights"
+    )
     momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and LARS, and the first beta of Adam")
     weight_decay: Decay | Auto = Field("auto", description="of the optimiser; auto: that of its paper")
     schedule: Literal["auto", ScheduleName] = Field(
         "auto", description="of the learning rate; `_epochs`: changes between epochs only"
     )
+    final_lr: float = Field(0.0, ge=0, lt=1, description="cosine: share of the peak rate at the end")
     milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
     )
@@ -191,10 +232,22 @@ class PretrainSettings(Settings):
         description="images kept from training to measure on; auto: none where there is a test part or fewer than "
         "1,280 images, else a twentieth, but at most 256 or a thirty-second, whichever is more, and at most 2,048",
     )
+    measured_images: Annotated[int, Field(ge=2, le=10**12)] | Literal["all"] | None = Field(
+        None,
+        description="images that diagnostics are measured on, of the test part or of those held out; all: every one; "
+        "none: a thirty-second of the training images, but 256 to 2,048",
+    )
     measure_every_epochs: EveryEpochs | Auto = Field(
         "auto",
         description="epochs between diagnostics; auto: 1, more where that would take over 3 % of the time; "
         "0: never",
+    )
+    measure_every_steps: int | None = Field(
+        None, ge=1, le=10**12, description="steps between diagnostics, in place of epochs; none: by epochs"
+    )
+    probe_every_epochs: EveryEpochs = Field(
+        0,
+        description="epochs between linear classifiers on all labels, to see how fast features get good; 0: never",
     )
     on_collapse: Literal["warn", "stop"] = Field(
         "warn", description="when the embeddings collapse or the loss diverges: warn, or stop the run"
@@ -216,9 +269,14 @@ class ResolvedSettings(PretrainSettings):
 
     width: Width
     image_size: ImageSize
+    channels: Channels = 3
     dim: Dim
+    method: str | None = None
+    predictor: str = "moco_v3"
     first_layer: FirstLayer = "random"
     weights: Weights = "paper"
+    statistics: Statistics = "batch"
+    encoder_rate: EncoderRate = 1.0
     positions: Positions
     patches: Patches
     sync_batch_norm: bool
@@ -235,7 +293,7 @@ class ResolvedSettings(PretrainSettings):
     held_out: ImageCount
     measure_every_epochs: EveryEpochs
 
-    @field_validator("encoder", "head", "preset")
+    @field_validator("encoder", "head", "predictor", "preset")
     @classmethod
     def _is_named(cls, value: str) -> str:
         if value == "auto":
@@ -246,6 +304,7 @@ class ResolvedSettings(PretrainSettings):
 RESUMABLE = frozenset(
     {
         "data",
+        "labels",
         "epochs",
         "max_steps",
         "data_root",
@@ -257,7 +316,7 @@ RESUMABLE = frozenset(
         "exchange",
     }
     | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
-    | {"measure_every_epochs", "on_collapse", "keep_best"}
+    | {"measure_every_epochs", "measure_every_steps", "probe_every_epochs", "on_collapse", "keep_best"}
 )
 """Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
 
@@ -271,8 +330,17 @@ class EvaluateSettings(Settings):
     )
     data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
     download: bool = Field(False, description="allow downloads of data sets")
+    images: str | None = Field(None, description=f"of data: {IMAGES}")
+    labels: Path | None = Field(
+        None, description="CSV file with columns path and label; default: the data's own labels"
+    )
     protocol: Names = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
     options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
+    held_out: bool = Field(
+        False,
+        description="judge on a fifth of the data that the seed draws, even where there is a test part: to choose "
+        "settings without its labels",
+    )
     metric: str = Field(
         "auto",
         description="what protocols report, but for retrieval and cluster: accuracy, mean-per-class, ...; "
@@ -287,90 +355,10 @@ class EvaluateSettings(Settings):
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
     baselines: Names = Field(
         ("auto",),
-        description="measured beside the encoder: start (the weights it started from), untrained, pixels; "
-        "auto: all that there are, for protocols that take seconds",
+        description="measured beside the encoder: start (the weights it started from), untrained, scratch, pixels; "
+        "auto: start for a run with an init, and all that there are for protocols that take seconds",
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")
     workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
     accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
     seed: int = Field(0, ge=0, le=MOST_SEED, description="of splits, draws and classifiers")
-
-
-S = TypeVar("S", bound=Settings)
-
-MOST_SHOWN = 100
-"""Characters of a wrong value that a message repeats."""
-
-
-def make(kind: type[S], values: Mapping[str, Any]) -> S:
-    """Settings from plain values (strings are parsed).
-
-    Raises:
-        SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
-    """
-    try:
-        return kind.model_validate(dict(values))
-    except ValidationError as error:
-        raise SettingsError(problems(kind, error)) from None
-
-
-def make_what_fits(kind: type[S], values: Mapping[str, Any]) -> tuple[S, list[str]]:
-    """Settings with the default in place of every wrong value, and what is wrong.
-
-    For those who look further before they report everything at once; with problems, the settings are not to be used.
-    """
-    try:
-        return kind.model_validate(dict(values)), []
-    except ValidationError as error:
-        wrong = {str(item["loc"][0]) for item in error.errors()}
-        right = {name: value for name, value in values.items() if name not in wrong}
-        usable: S = kind.model_construct(**right)  # type: ignore[assignment]  # the plugin forgets which kind
-        return usable, problems(kind, error)
-
-
-def problems(kind: type[Settings], error: ValidationError) -> list[str]:
-    """What is wrong, one line for each setting."""
-    found: dict[str, str] = {}
-    for item in error.errors():
-        name = str(item["loc"][0])
-        if item["type"] == "extra_forbidden":
-            found[name] = f"there is no setting {name!r}; {nearest(name, list(kind.model_fields))}"
-        elif item["type"] == "missing":
-            about = kind.model_fields[name].description
-            found[name] = f"{name} is missing" + (f": {about}" if about else "")
-        else:
-            # A value that may also be 'auto' fails twice; the first, more telling reason stays.
-            found.setdefault(name, f"{name} {reason(item)}")
-    return list(found.values())
-
-
-def reason(item: Mapping[str, Any]) -> str:
-    """What pydantic says of a wrong value, to be read after its name."""
-    text: str = item["msg"]
-    got = repr(item["input"])
-    shown = got if len(got) <= MOST_SHOWN else f"{got[:MOST_SHOWN]} ..."
-    said = text.removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return f"{said} (got {shown})"
-
-
-def read_settings_file(path: Path) -> dict[str, Any]:
-    """Settings from a YAML file of names and values, or from the ``config.yaml`` of a run.
-
-    The time that a run was to take has become its steps, which are there too.
-    """
-    values = read_yaml(path)
-    stored = values.get("settings")
-    if "format" in values and isinstance(stored, dict):
-        return {name: value for name, value in stored.items() if name != "time"}
-    return values
-
-
-def parse_assignment(text: str) -> tuple[str, Any]:
-    """``key=value`` as given to ``--set``; the value is read as YAML, so that a number is a number."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UserError(f"--set takes name=value, got {text!r}")
-    try:
-        return key.strip(), parse_yaml(value)
-    except ValueError:
-        return key.strip(), value

@@ -29,9 +29,17 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_SIDEWAYS = (5, 6, 7, 8)
 # What the file system says of a file that is the image's own trouble. Anything else (a failing disk, too many
 # open files) must not pass as a damaged image: it would silently change what is trained on.
 _FILE_TROUBLE = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+
+
+_BEGINNINGS = (
+    *(b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM"),
+    *(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51"),
+)
+"""How JPEG, PNG, GIF, BMP, TIFF and JPEG 2000 files begin."""
 
 
 def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> Image.Image:
@@ -88,6 +96,30 @@ def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
             where, f"{image.width} x {image.height} pixels: more than {LONGEST:,} times as long as wide"
         )
     return image
+
+
+def has_image_content(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as an image of a format that is read; False where it cannot be looked at."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  (millions of names)
+            start = file.read(16)
+    except OSError:
+        return False
+    if start[:4] == b"RIFF":
+        return start[8:12] == b"WEBP"
+    if start[4:8] == b"ftyp":
+        return start[8:12] in (b"avif", b"avis")
+    return start.startswith(_BEGINNINGS)
+
+
+def upright_size(path: Path, where: str) -> tuple[int, int]:
+    """Width and height of what :func:`read_rgb` gives, from the header alone.
+
+    Raises:
+        UnreadableImageError: as there.
+    """
+    with open_image(path, where) as image:
+        return image.size[::-1] if _orientation(image) in _SIDEWAYS else image.size
 
 
 @cache

@@ -4,7 +4,9 @@ import hashlib
 import os
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 SAID_SECONDS = 60.0
@@ -13,10 +15,25 @@ SAID_SECONDS = 60.0
 _TOGETHER = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT")
 
 
+_alone = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Work as if there were no other processes: for what is only counted, and must send nothing."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
 def world_size() -> int:
     """The number of processes that work together; 1 where there is no process group."""
     import torch.distributed as dist  # here, because commands that compute nothing start without torch
 
+    if _alone.get():
+        return 1
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 

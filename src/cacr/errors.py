@@ -28,6 +28,10 @@ class MissingExtraError(UserError):
         super().__init__(f"{feature} needs an optional package: pip install 'cacr[{extra}]'")
 
 
+class StoppedError(UserError):
+    """Work that Ctrl-C ended with its state kept: the message says how to go on; the exit code is that of Ctrl-C."""
+
+
 class UnreadableImageError(UserError):
     """One image that cannot be decoded; ``where`` names the file."""
 

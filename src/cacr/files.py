@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,13 +41,15 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):  # the write's own error is the one to tell
+            if temporary.is_dir():
+                shutil.rmtree(temporary)
             temporary.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 @contextlib.contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """A temporary name beside a file, for writers that want a path: it gets its own name when the block ends well.
+    """A temporary name beside a file or folder, for writers that want a path: it is renamed when the block ends well.
 
     Raises:
         UserError: the file cannot be written.

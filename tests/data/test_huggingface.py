@@ -71,6 +71,12 @@ def test_captions_and_missing_labels(tmp_path: Path) -> None:
         caption=datasets.Value("string"),
     )
     assert open_source(f"hf:{folder}").captions == (("a cat",), ("a dog",))
+    lists = {"image": IMAGES[:2], "captions": [["a cat", None, "a tom"], None]}
+    folder = write(tmp_path / "lists", "train", lists, captions=datasets.List(datasets.Value("string")))
+    assert open_source(f"hf:{folder}").captions == (("a cat", "a tom"), ())
+    numbers = {"image": IMAGES[:2], "text": [3, 4]}
+    folder = write(tmp_path / "numbers", "train", numbers, text=datasets.Value("int64"))
+    assert open_source(f"hf:{folder}").captions is None
     folder = write(
         tmp_path / "other",
         "train",

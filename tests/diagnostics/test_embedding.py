@@ -65,13 +65,13 @@ def test_features_are_those_of_the_encoder_and_embeddings_those_of_the_head(
     looked: tuple[_Looks, Path],
 ) -> None:
     looks, folder = looked
-    z, features, _ = looks.seen[0]
+    z, features = looks.seen[0][:2]
     alone = encode(load_encoder(folder / "run"), open_source(str(folder / "data"), part="test"))
     torch.testing.assert_close(features.centre, alone.values, rtol=1e-4, atol=1e-5)
     with torch.no_grad():
         embedded = looks.job.method.head.eval()(features.random.flatten(0, 1)).unflatten(0, (2, 20))
     torch.testing.assert_close(z[:2], embedded, rtol=1e-4, atol=1e-5)
-    assert z.shape[:2] == (3, 20) and features.strong.shape == features.random.shape
+    assert z.shape[:2] == (5, 20) and features.strong.shape == features.random.shape
     assert not torch.isclose(features.strong, features.random).all(-1).any()
 
 
@@ -88,3 +88,10 @@ def test_pixels_are_the_normalised_images(looked: tuple[_Looks, Path]) -> None:
     images = torch.stack([encoder.preprocess(source.read(number)) for number in range(20)])
     torch.testing.assert_close(looks.of_pixels.centre, images.flatten(1), rtol=1e-4, atol=1e-5)
     assert looks.of_pixels.random.shape == looks.of_pixels.strong.shape == (2, 20, 3 * 32 * 32)
+
+
+def test_views_are_made_in_float32_where_a_run_multiplies_in_bf16(classes: Path, tmp_path: Path) -> None:
+    values = {**TINY, "data": str(classes), "precision": "bf16", "blur": 1.0, "max_steps": 1}
+    assert pretrain(values, tmp_path / "run", observe=_Looks).status == "finished"
+    assert all(view.dtype == torch.float32 for view in next(iter(_Looks.kept.held_out.chunks())))
+    assert _Looks.kept.seen[0].z.dtype == torch.float32

@@ -117,11 +117,12 @@ def test_online_knn_reads_the_features_of_many_images() -> None:
     """What tells the classes apart is small beside a common part and a direction that varies for another reason."""
     rng = np.random.default_rng(2)
     labels = rng.integers(0, 3, 120)
-    x = np.concatenate([20 + 30 * rng.normal(size=(120, 1)), 0.1 * rng.normal(size=(120, 3))], axis=1)
+    x = np.concatenate([20 + 2 * rng.normal(size=(120, 1)), 0.1 * rng.normal(size=(120, 3))], axis=1)
     x[:, 1:] += 0.3 * np.eye(3)[labels]
-    white = PCA(4, whiten=True).fit_transform(x.astype(np.float32).astype(np.float64))
-    white /= np.linalg.norm(white, axis=1, keepdims=True)
-    cosines = white @ white.T - 9 * np.eye(120)
+    parts = PCA(4)
+    read = parts.fit_transform(x.astype(np.float32).astype(np.float64)) / parts.explained_variance_**0.25
+    read /= np.linalg.norm(read, axis=1, keepdims=True)
+    cosines = read @ read.T - 9 * np.eye(120)
     near = np.argsort(-cosines, axis=1)[:, :20]
     votes = [
         [sum(math.exp(cosines[i, j] / 0.07) for j in near[i] if labels[j] == c) for c in range(3)]

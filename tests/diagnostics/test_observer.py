@@ -49,6 +49,13 @@ def observed(classes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_run_shorter_than_an_epoch_is_measured_by_its_steps(classes: Path, tmp_path: Path) -> None:
+    settings = {**TINY, "max_steps": 5, "measure_every_epochs": 3, "measure_every_steps": 2}
+    pretrain(data=classes, out=tmp_path / "run", **settings)
+    measured = [row["step"] for row in Run.open(tmp_path / "run").rows if "effective_rank" in row]
+    assert measured == [0, 2, 4, 5]
+
+
 def test_measures_are_logged_with_the_training(observed: Path) -> None:
     rows = Run.open(observed).rows
     measured = [row for row in rows if "effective_rank" in row]
@@ -73,7 +80,7 @@ def test_a_verdict_is_stored_with_its_history(observed: Path) -> None:
     assert verdict.keys() == {"verdict", "evidence", "advice", "step", "epoch", "history"}
     assert verdict["step"] == 45 and verdict["epoch"] == 9
     assert [past["step"] for past in verdict["history"]] == [30, 45]  # nothing is said about fewer steps
-    told = judge(Run.open(observed).rows, full_rank=20)
+    told = judge(Run.open(observed).rows, images=20, dim=128)
     assert told is not None and verdict["evidence"] == told.evidence
     assert verdict["history"][-1]["verdict"] == verdict["verdict"] == told.verdict
 
@@ -114,7 +121,7 @@ def test_a_stream_is_measured_on_its_last_images(tmp_path: Path) -> None:
 def test_which_images_and_how_is_stored(observed: Path) -> None:
     assert json.loads((observed / "held_out.json").read_text())["from"] == "test"
     how = json.loads((observed / "diagnostics" / "how.json").read_text())
-    assert how["images"] == 20 and how["views"] == 3 and how["every_epochs"] == 3
+    assert how["images"] == 20 and how["views"] == 5 and how["every_epochs"] == 3
     assert how["entropies"] == {"minibatch": 128, "t_pos": 1.0, "t_neg": 2.0}
 
 
@@ -123,15 +130,27 @@ def test_one_batch_is_kept_at_a_few_epochs(observed: Path) -> None:
     snapshots = run.snapshots
     assert [(s.step, s.epoch) for s in snapshots] == [(0, 0), (15, 3), (45, 9)]
     for snapshot in snapshots:
-        assert snapshot.z.shape == (3, 20, 128)
-        torch.testing.assert_close(snapshot.z.norm(dim=-1), torch.ones(3, 20), atol=1e-2, rtol=0)
+        assert snapshot.z.shape == (5, 20, 128)
+        torch.testing.assert_close(snapshot.z.norm(dim=-1), torch.ones(5, 20), atol=1e-2, rtol=0)
     far = (snapshots[-1].z[0, :, None] - snapshots[-1].z[0]).square().sum(-1)
     last = run.rows[-1]
     assert far.sum() / (20 * 19) == pytest.approx(last["negative_distance"], rel=0.01)
     pictures = run.pictures
-    assert pictures.first.shape == (20, 3, 32, 32) and pictures.queries.shape == (3, 8, 3, 32, 32)
+    assert pictures.first.shape == (20, 3, 32, 32) and pictures.queries.shape == (5, 8, 3, 32, 32)
     assert torch.equal(pictures.queries[0], pictures.first[:8])
     assert pictures.first.float().std() > 20
+
+
+def test_the_last_step_of_a_run_cut_short_is_kept_and_one_positive_shows_four(
+    photos: Path, tmp_path: Path
+) -> None:
+    settings = {**TINY, "views": 2, "epochs": 1000, "max_steps": 4, "measure_every_steps": 1}
+    pretrain(data=photos, out=tmp_path / "run", **settings)
+    run = Run.open(tmp_path / "run")
+    assert run.snapshots[-1].step == 4
+    assert all(len(snapshot.z) == 5 for snapshot in run.snapshots)
+    assert run.pictures is not None and run.pictures.originals is not None
+    assert run.pictures.originals.shape == run.pictures.first.shape
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from cacr.data.pixels import correlation
 from cacr.diagnostics import relations
 from cacr.diagnostics.relations import Related, hardest_pushes, nearest_others
-from cacr.diagnostics.suspects import ImagePairs, agree, among, correlation, one_each, pairs_of
+from cacr.diagnostics.suspects import ImagePairs, agree, among, one_each, pairs_of
 
 
 def _unit(n: int, dim: int, seed: int = 0) -> torch.Tensor:

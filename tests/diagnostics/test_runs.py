@@ -9,7 +9,6 @@ import pytest
 
 from cacr.data import ArraySource, open_source
 from cacr.diagnostics.observer import observe
-from cacr.diagnostics.verdict import NO_NEARER
 from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES, CACRLoss
@@ -35,7 +34,11 @@ PAIRS = [
     for framework in FRAMEWORKS
     for objective in OBJECTIVES
     if FRAMEWORKS[framework].refusal(OBJECTIVES[objective]()) is None
+    and not FRAMEWORKS[framework].reads_captions  # which digits have none of
 ]
+COMPARED = {"healthy", "no better than before training", "worse than before training"}
+"""What is said of a run that has neither collapsed nor stands still."""
+
 FAST = {"cacr"}
 """Objectives that the default suite trains with every framework."""
 
@@ -54,10 +57,6 @@ def _verdicts(out: Path) -> list[str]:
     return [past.verdict for past in verdict.history] if verdict else []
 
 
-def _nearness(row: dict[str, float]) -> float:
-    return row["positive_distance"] / row["negative_distance"]
-
-
 def _train(digits: Path, out: Path, **settings: Any) -> list[str]:
     pretrain({"data": str(digits), **SETTINGS, **settings}, out, observe=observe)
     return _verdicts(out)
@@ -67,14 +66,14 @@ def _train(digits: Path, out: Path, **settings: Any) -> list[str]:
     ("framework", "objective"),
     [pytest.param(*pair, marks=[] if pair[1] in FAST else pytest.mark.slow) for pair in PAIRS],
 )
-def test_healthy_runs_raise_no_alarm(framework: str, objective: str, digits: Path, tmp_path: Path) -> None:
+def test_runs_that_work_are_not_called_broken(
+    framework: str, objective: str, digits: Path, tmp_path: Path
+) -> None:
+    """After forty steps some are better than before training, others not yet, or worse for now: none has collapsed."""
     verdicts = _train(digits, tmp_path / "run", framework=framework, objective=objective)
     rows = [row for row in Run.open(tmp_path / "run").rows if "effective_rank" in row]
-    # of step 40: nothing is said about step 20, nor so early of a run that is slow
-    expected = [] if _nearness(rows[-1]) > NO_NEARER else ["healthy"]
-    # Forty steps of some objectives end near a bound, where the order of additions decides what is said: no alarm.
     assert all(row.keys() >= OF_READ | {"knn"} for row in rows)
-    assert verdicts == expected or (objective not in FAST and verdicts == ["not sure"]), rows
+    assert set(verdicts) <= COMPARED | {"not sure yet"}, rows
 
 
 @pytest.mark.parametrize(
@@ -119,9 +118,9 @@ class _Clock:
         return self.now
 
     def slowed(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        def slow(*arguments: Any) -> Any:
+        def slow(*arguments: Any, **more: Any) -> Any:
             self.now += 1
-            return work(*arguments)
+            return work(*arguments, **more)
 
         return slow
 
@@ -137,6 +136,6 @@ def test_a_slow_loader_is_named(
     else:
         monkeypatch.setattr(CACRLoss, "parts", clock.slowed(CACRLoss.parts))
     verdicts = _train(digits, tmp_path / "run")
-    assert verdicts[-1] == ("starved by the loader" if slow == "loader" else "healthy")
+    assert (verdicts[-1] == "starved by the loader") == (slow == "loader")
     share = Run.open(tmp_path / "run").rows[-1]["data_wait"]
     assert share == pytest.approx(1 if slow == "loader" else 0, abs=0.01)

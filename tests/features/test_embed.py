@@ -1,3 +1,4 @@
+import csv
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cacr.data import ArraySource, open_source
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
 from cacr.features import WrittenFeatures, embed, embed_source, encode
+from cacr.features.collection import open_images
 from tests.evaluation.conftest import write_images
 
 
@@ -30,9 +32,8 @@ def test_npz_and_parquet_hold_features_names_and_labels(run: Path, images: Path,
     assert len(embed(load_encoder(run), source, tmp_path / "features.parquet").index) == 45
     table = pyarrow.parquet.read_table(tmp_path / "features.parquet").to_pydict()
     np.testing.assert_allclose(np.array(table["features"]), expected, rtol=1e-5)
-    assert table["name"] == names
-    assert table["label"] == source.labels.tolist()
-    assert set(table["class"]) == {"blue", "green", "red"}
+    assert table["path"] == names
+    assert table["label"] == [source.class_names[label] for label in source.labels]
     assert table["index"] == list(range(45))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "features.parquet"]
 
@@ -50,8 +51,8 @@ def test_existing_files_and_other_formats_are_refused(run: Path, tmp_path: Path)
     with pytest.raises(UserError, match="exists already"):
         embed_source(run, "nothing", tmp_path / "old.npz")
     assert (tmp_path / "old.npz").read_bytes() == b"precious"
-    with pytest.raises(UserError, match=r"must end in \.npz or \.parquet"):
-        embed_source(run, "nothing", tmp_path / "features.csv")
+    with pytest.raises(UserError, match=r"must end in \.npz or \.parquet or \.csv"):
+        embed_source(run, "nothing", tmp_path / "features.txt")
 
 
 def test_what_is_left_out_is_told(run: Path, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_names_that_are_not_unicode_are_written_as_text(run: Path, tmp_path: Pat
     names = [f"{data}/a\\xff/\\xff\\xfe.png", f"{data}/é/\\xff\\xfe.png"]
     embed_source(run, data, tmp_path / "features.parquet")
     table = pyarrow.parquet.read_table(tmp_path / "features.parquet").to_pydict()
-    assert sorted(table["name"]) == names and sorted(table["class"]) == ["a\\xff", "é"]
+    assert sorted(table["path"]) == names and sorted(table["label"]) == ["a\\xff", "é"]
     embed_source(run, data, tmp_path / "features.npz")
     with np.load(tmp_path / "features.npz") as stored:
         assert sorted(stored["name"].tolist()) == names
@@ -122,3 +123,34 @@ def test_cleaning_up_does_not_hide_why_a_write_failed(
     monkeypatch.setattr(Path, "unlink", gone)
     with pytest.raises(UserError, match="No space left"):
         embed(load_encoder(run), source, tmp_path / "features.npz")
+
+
+def test_tables_hold_a_map_and_neighbours_as_embedding_atlas_reads_them(
+    run: Path, images: Path, tmp_path: Path
+) -> None:
+    few = tmp_path / "labels.csv"
+    few.write_text("path,label\nred/0.png,warm\nblue/1.png,cold\n")
+    embed_source(run, f"images:{images}", tmp_path / "features.parquet", labels=few)
+    table = pyarrow.parquet.read_table(tmp_path / "features.parquet")
+    kinds = table.schema
+    assert kinds.field("neighbors").type.field("ids").type.value_type == pyarrow.int64()
+    rows = table.to_pylist()
+    assert [row["label"] for row in rows if row["label"]] == ["cold", "warm"]
+    found = open_images(run, f"images:{images}").collect()
+    cosine = found.vectors.double().numpy() @ found.vectors.double().numpy().T
+    for number, row in enumerate(rows):
+        near = row["neighbors"]
+        assert near["ids"][0] == number and near["distances"][0] == 0 and len(set(near["ids"])) == 15
+        np.testing.assert_allclose(near["distances"][1:], 1 - cosine[number, near["ids"][1:]], atol=1e-5)
+        nearest = np.sort(np.delete(1 - cosine[number], number))[:14]
+        np.testing.assert_allclose(near["distances"][1:], nearest, atol=1e-5)
+        assert 0 <= row["projection_x"] <= 1 and 0 <= row["projection_y"] <= 1
+
+    embed_source(run, f"images:{images}", tmp_path / "features.csv", labels=few)
+    with (tmp_path / "features.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["path"] for line in lines] == [row["path"] for row in rows]
+    assert [line["label"] or None for line in lines] == [row["label"] for row in rows]
+    assert lines[3]["neighbors"].split()[0] == "3"
+    stored = [[float(line[f"feature_{n}"]) for n in range(len(rows[0]["features"]))] for line in lines]
+    np.testing.assert_allclose(stored, [row["features"] for row in rows], rtol=1e-5, atol=1e-6)

@@ -83,14 +83,14 @@ def test_features_of_which_little_is_known(kind: ReaderKind) -> None:
 
 def test_features_in_a_file_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x = features(2 * MOST_IMAGES, 6)
-    whole = fit_reader(x)
+    whole = fit_reader(x, "white")
     assert whole.images == MOST_IMAGES
     np.testing.assert_allclose(whole(x).double().square().mean(dim=0), np.ones(6), atol=0.1)
     stored = make_rows(*x.shape, streamed=True)
     stored[:] = x
     monkeypatch.setattr("cacr.features.reader.BLOCK", 600)
     monkeypatch.setattr("cacr.encoders.reader.BLOCK", 600)
-    blocks = fit_reader(stored)
+    blocks = fit_reader(stored, "white")
     out = make_rows(len(x), blocks.dim, streamed=True)
     assert blocks(stored, out) is out
     np.testing.assert_allclose(out, whole(x), atol=1e-4)

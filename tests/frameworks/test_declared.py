@@ -25,7 +25,13 @@ def test_a_framework_refuses_what_would_fail(
     if method.objective.needs_predictor and not method.has_predictor:
         assert why is not None  # it would run, and collapse
         return
-    views = make_views(3, 4, local=local)
+    if method.objective.needs_captions and not method.reads_captions:
+        assert why is not None  # it would run, and compare images with images
+        return
+    if local and not method.objective.local_crops:
+        assert why is not None  # it would run, and compare views of different kinds
+        return
+    views = make_views(3, 4, local=local, framework=framework)
     if why is None:
         method(views)["loss"].backward()
     else:
@@ -37,7 +43,16 @@ def test_a_framework_refuses_what_would_fail(
 
 @pytest.mark.parametrize("name", FRAMEWORKS.names())
 def test_settings_are_what_a_framework_adds_to_the_shared_arguments(name: str) -> None:
-    shared = {"batch_norm", "exchange", "encode_chunk", "predictor", "encoder", "head", "objective"}
+    shared = {
+        "batch_norm",
+        "exchange",
+        "encode_chunk",
+        "predictor",
+        "text_head",
+        "encoder",
+        "head",
+        "objective",
+    }
     assert not shared & set(FRAMEWORKS[name].option_names())
     method = make_framework(name, batch_norm="joint", exchange="ring", encode_chunk=2)
     assert (method.batch_norm, method.exchange, method.encode_chunk) == ("joint", "ring", 2)

@@ -1,7 +1,8 @@
 """One process or many: the loss and every gradient are the same, gathered or passed around a ring.
 
-Every registered framework with every objective that it takes, in float64. Left out on purpose: ``in_batch: local``
-of the queue framework, the authors' form, in which the negatives are those of a process alone.
+Every registered framework with every objective that it takes, and every method, in float64. Left out on
+purpose: ``in_batch: local`` of the queue framework, the authors' form, in which the negatives are those of a process
+alone.
 """
 
 import os
@@ -22,21 +23,27 @@ from cacr.data.order import share
 from cacr.encoders import normalise_per_view, share_statistics
 from cacr.frameworks import FRAMEWORKS, exchanged, gather
 from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
+from cacr.methods import METHODS
+from tests.conftest import Once
 from tests.frameworks.making import make_framework, make_views
 from tests.losses.making import make_objective
 from tests.losses.test_calls import PAPER
 
 pytestmark = pytest.mark.trains
 
+WORLD_SIZES = (4, 2, 1)
 VIEWS, INPUT, DIM = 3, 4, 5
 UNEVEN, EVEN, FEWEST = 7, 8, 5
 """Images of the global batch: shared unevenly, as at the end of an epoch; evenly; down to one a process of four."""
 
-OURS = ("in_batch", "momentum", "queue")
+OURS = ("image_text", "in_batch", "momentum", "queue", "siamese", "prototypes")
+OF_VIEWS = ("barlow_twins", "vicreg", "lejepa")
 REFUSED = {
-    *(("in_batch", name) for name in ("byol", "simsiam")),
-    *(("momentum", name) for name in ("barlow_twins", "swav")),
-    *(("queue", name) for name in ("barlow_twins", "byol", "released_moco_v3", "simsiam", "swav")),
+    *(("in_batch", name) for name in ("byol", "clip", "simsiam", "swav")),
+    *((framework, name) for framework in ("momentum", "siamese") for name in (*OF_VIEWS, "clip", "swav")),
+    *(("queue", name) for name in (*OF_VIEWS, "byol", "clip", "released_moco_v3", "simsiam", "swav")),
+    *(("prototypes", name) for name in PAPER - {"swav"}),
+    *(("image_text", name) for name in (*OF_VIEWS, "adaclr", "ascl", "byol", "simsiam", "swav")),
 }
 """Of the paper's objectives, those that a framework cannot train; all others it must."""
 
@@ -63,12 +70,17 @@ def _cases() -> Iterator[tuple[str, Compute]]:
                 (UNEVEN, {"norm": True}),
                 (UNEVEN, {"chunk": 2, "data_parallel": True}),
                 (UNEVEN, {"t_neg_schedule": "spread", "chunk": 2, "data_parallel": True}),
+                (UNEVEN, {"t_neg_schedule": "learned", "captions": 2, "data_parallel": True}),
             ):
-                if _is_taken(framework, "cacr"):
+                if _is_taken(framework, "cacr") and ("captions" not in options or framework == "image_text"):
                     yield (
                         f"{exchange}, {framework}, {images} images, {options}",
                         _of_framework(exchange, framework, "cacr", images, **options),
                     )
+        for name in METHODS:
+            options: dict[str, Any] = dict(METHODS[name].objective_options)
+            if exchange == "gather" or OBJECTIVES[METHODS[name].objective](**options).supports_ring:
+                yield f"{exchange}, method {name}", _of_method(exchange, name)
         for name, objective in _variants().items():
             for kind, build in BUILDERS.items():
                 if (objective.supports_ring or exchange == "gather") and (
@@ -109,11 +121,35 @@ def _of_framework(
         method.exchange, method.encode_chunk = exchange, chunk
         if norm:
             share_statistics(method)
-        views = make_views(VIEWS, images, local=local)
+        views = make_views(
+            VIEWS, images, local=local, framework=framework, captions=options.get("captions", 1)
+        )
         mine = [x[:, share(images, rank, world_size)] for x in views]
         model = DistributedDataParallel(method) if data_parallel and world_size > 1 else method
         loss = model(mine)["loss"]
         loss.backward()
+        return loss.detach(), _gradients(method) | _statistics(method)
+
+    return compute
+
+
+def _of_method(exchange: Any, name: str) -> Compute:
+    """Two steps of a method with synchronised batch norm, the second on an uneven batch: queues are in use by then."""
+
+    def compute(rank: int, world_size: int) -> Found:
+        made = METHODS[name]
+        method = make_framework(
+            made.framework, made.objective, norm=True, **made.framework_options, **made.objective_options
+        ).train()
+        method.exchange, method.batch_norm = exchange, made.settings.get("batch_norm", "per_view")
+        share_statistics(method)
+        for step, images in enumerate((EVEN, UNEVEN)):
+            method.before_step(step + 5, 10, epoch=step)
+            views = make_views(2, images, seed=step, framework=made.framework)
+            loss = method([x[:, share(images, rank, world_size)] for x in views])["loss"]
+            loss.backward()
+            method.hold_gradients()
+            method.after_step(step + 6, 10)
         return loss.detach(), _gradients(method) | _statistics(method)
 
     return compute
@@ -198,20 +234,39 @@ def _of_batch_norm(kind: str) -> Compute:
     return compute
 
 
-def _work(rank: int, world_size: int, folder: str) -> None:
+def _work(rank: int, folder: str) -> None:
+    """In each of four processes: what it finds among four, among the first two, and the first one alone."""
     os.environ.update(MASTER_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world_size)
+    for world_size in WORLD_SIZES:
+        if rank < world_size:
+            meet = f"file://{folder}/meet{world_size}"
+            dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=world_size)
+            torch.save(_averaged(rank, world_size), f"{folder}/results{rank}of{world_size}.pt")
+            dist.destroy_process_group()
+
+
+def _averaged(rank: int, world_size: int) -> dict[str, Found]:
+    """All cases; data-parallel training averages gradients, here all of them at once, which is quicker."""
     results = {name: compute(rank, world_size) for name, compute in _cases()}
-    # Data-parallel training averages gradients; here all of them at once, which is quicker.
     gradients = [gradient for _, found in results.values() for gradient in found.values()]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
     means = (flat / world_size).split([gradient.numel() for gradient in gradients])
     for gradient, mean in zip(gradients, means, strict=True):
         gradient.copy_(mean.view_as(gradient))
-    torch.save(results, f"{folder}/results{rank}.pt")
-    dist.destroy_process_group()
+    return results
+
+
+def _start(folder: Path) -> None:
+    folder.mkdir()
+    mp.spawn(_work, args=(str(folder),), nprocs=max(WORLD_SIZES))
+
+
+@pytest.fixture(scope="module")
+def together(once: Once) -> Path:
+    """The folder in which processes have left what they found together; they are started once for all sizes."""
+    return once("world_sizes", _start)
 
 
 @pytest.fixture(scope="module")
@@ -220,15 +275,14 @@ def alone() -> dict[str, Found]:
     return {name: compute(0, 1) for name, compute in _cases()}
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
 def test_p16_loss_and_gradients_do_not_depend_on_the_number_of_processes(
-    world_size: int, alone: dict[str, Found], tmp_path: Path
+    world_size: int, alone: dict[str, Found], together: Path
 ) -> None:
-    mp.spawn(_work, args=(world_size, str(tmp_path)), nprocs=world_size)
     for rank in range(world_size):
-        together = torch.load(tmp_path / f"results{rank}.pt", weights_only=True)
-        assert together.keys() == alone.keys()
-        for name, found in together.items():
+        results = torch.load(together / f"results{rank}of{world_size}.pt", weights_only=True)
+        assert results.keys() == alone.keys()
+        for name, found in results.items():
             torch.testing.assert_close(
                 found, alone[name], rtol=1e-9, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
             )
@@ -236,7 +290,9 @@ def test_p16_loss_and_gradients_do_not_depend_on_the_number_of_processes(
 
 def test_every_framework_and_objective_is_among_the_cases(alone: dict[str, Found]) -> None:
     gathered = {name for name in OBJECTIVES if not OBJECTIVES[name]().supports_ring}
-    assert gathered & PAPER == {"barlow_twins", "swav"}  # they compare whole batches, not pairs
+    # they compare whole batches, not pairs, or look for single keys
+    assert gathered & PAPER == {*OF_VIEWS, "ascl", "adaclr"}
+    assert {name for name in METHODS if f"gather, method {name}" in alone} == set(METHODS)
     assert all(_is_taken(*pair) == (pair not in REFUSED) for pair in product(OURS, PAPER))
     for framework, objective in product(FRAMEWORKS, OBJECTIVES):
         taken = _is_taken(framework, objective)

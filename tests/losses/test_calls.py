@@ -25,7 +25,7 @@ from tests.losses.making import embeddings, value_and_gradient
 NAMES = OBJECTIVES.names()
 OF_PAIRS = [name for name in NAMES if "pairs" in OBJECTIVES[name].takes]
 PAPER = {"cacr", "info_nce", "align_uniform", "hard_negative", "cmc", "triplet", "clip", "byol", "simsiam"}
-PAPER |= {"swav", "barlow_twins", "released_moco_v3"}
+PAPER |= {"swav", "barlow_twins", "released_moco_v3", "ascl", "adaclr", "vicreg", "lejepa"}
 Z = embeddings(3, 6, 128, dtype=torch.float32)
 
 

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from cacr.losses import (
+    AdaCLRLoss,
     AlignUniformLoss,
+    ASCLLoss,
     BarlowTwinsLoss,
     BYOLLoss,
     CACRLoss,
@@ -13,13 +15,18 @@ from cacr.losses import (
     CMCLoss,
     HardNegativeLoss,
     InfoNCELoss,
+    LeJEPALoss,
     ReleasedMoCoV3Loss,
+    Scores,
     SimSiamLoss,
     SwAVLoss,
     TripletLoss,
+    VICRegLoss,
     image_text,
     momentum,
     queued,
+    sigreg,
+    sinkhorn,
 )
 from tests.losses.making import assert_slopes, embeddings, value_and_gradient
 from tests.oracle import cacr as oracle
@@ -214,12 +221,140 @@ def test_barlow_twins(views):
 
 @pytest.mark.parametrize("views", [2, 4])
 def test_swav(views):
-    z = embeddings(views, 6, 4)
-    torch.manual_seed(0)
-    loss = SwAVLoss(dim=4, count=5, temperature=0.2, epsilon=0.1).double()
-    prototypes = oracle.unit(loss.prototypes.detach().numpy())
-    expected = others.swav(oracle.unit(z.numpy()), prototypes, 0.2, 0.1, 3, 2)
-    assert loss(z).item() == pytest.approx(expected, abs=1e-10)
+    z, prototypes = (oracle.unit(embeddings(n, 6, 4, seed=n).numpy()) for n in (views, 1))
+    expected = others.swav(z, prototypes[0, :5], 0.2, 0.1, 3, 2)
+    scores = torch.from_numpy(z @ prototypes[0, :5].T)
+    found = SwAVLoss(temperature=0.2, epsilon=0.1).of_scores(Scores(scores, assigning=2))["loss"]
+    assert found.item() == pytest.approx(expected, abs=1e-10)
+
+
+def test_assignments_use_every_prototype_equally_and_sum_to_one():
+    """Sinkhorn's marginals: after many rounds both, after each round the images' own."""
+    scores = embeddings(2, 12, 4)
+    few, many = (sinkhorn(scores, 0.5, rounds) for rounds in (1, 200))
+    ones = torch.ones(2, 12, dtype=torch.float64)
+    torch.testing.assert_close(few.sum(-1), ones)
+    torch.testing.assert_close(many.sum(-1), ones)
+    torch.testing.assert_close(many.sum(-2), torch.full((2, 4), 12 / 4, dtype=torch.float64))
+
+
+def test_earlier_projections_take_part_in_the_assignment_alone():
+    """A queue's rows are rows of the Sinkhorn problem; the loss is that of the batch's own images."""
+    scores, earlier = embeddings(3, 5, 4), embeddings(2, 7, 4, seed=1)
+    loss = SwAVLoss(temperature=0.5, epsilon=0.3)
+    found = loss.of_scores(Scores(scores, 2, earlier))["loss"]
+    targets = sinkhorn(torch.cat([scores[:2], earlier], 1), 0.3, 3)[:, :5]
+    predicted = torch.log_softmax(scores / 0.5, -1)
+    swapped = [-(targets[v] * predicted[w]).sum(-1).mean() for v in range(2) for w in range(3) if w != v]
+    torch.testing.assert_close(found, torch.stack(swapped).mean())
+
+
+@pytest.mark.parametrize("views", [2, 3])
+def test_vicreg(views):
+    z = 0.7 * embeddings(views, 6, 3)
+    value, (gradient,) = value_and_gradient(VICRegLoss(5.0, 3.0, 2.0), z)
+    assert value.item() == pytest.approx(others.vicreg(z.numpy(), (5.0, 3.0, 2.0)), abs=1e-10)
+    assert_slopes(lambda x: others.vicreg(x, (5.0, 3.0, 2.0)), z, gradient)
+
+
+def test_sigreg_is_the_integral_over_all_t():
+    """Seventeen points against a fine rule; at embeddings of the size that training brings about."""
+    z, directions = embeddings(2, 9, 3), embeddings(1, 3, 4, seed=5)[0]
+    directions = directions / directions.norm(dim=0)
+    expected = others.sigreg(z.numpy(), directions.numpy())
+    assert sigreg(z, directions).item() == pytest.approx(expected, rel=2e-3)
+
+
+def test_lejepa_draws_the_directions_of_a_step_and_centres_at_global_views():
+    z = embeddings(4, 6, 5)
+    loss = LeJEPALoss(share=0.25, directions=64)
+    values = []
+    for step in (0, 7, 7):
+        loss.begin_step(step, 10)
+        values.append(loss.parts(z, global_views=2))
+    assert values[0]["sigreg"] != values[1]["sigreg"] and values[1]["sigreg"] == values[2]["sigreg"]
+    centre = z[:2].mean(0)
+    torch.testing.assert_close(values[0]["invariance"], (z - centre).square().mean())
+    mixed = 0.75 * values[0]["invariance"] + 0.25 * values[0]["sigreg"]
+    torch.testing.assert_close(values[0]["loss"], mixed)
+
+
+@pytest.mark.parametrize("neighbours", [0.0, 1.0, 40.0])
+def test_ascl(neighbours):
+    """In a queue, with local queries; 40 neighbours make labels that are cut at 1."""
+    q, k, queue = embeddings(3, 4, 3), embeddings(2, 4, 3, seed=1), embeddings(1, 9, 3, seed=2)[0]
+    q, k, queue = (torch.from_numpy(oracle.unit(x.numpy())) for x in (q, k, queue))
+    loss = ASCLLoss(0.3, 0.1, neighbours)
+    value, (gradient,) = value_and_gradient(lambda x: loss(queued(x, k, queue, in_batch=False)), q)
+    positives = [[1], [0], [0, 1]]
+
+    def expected(x):
+        return others.ascl(oracle.unit(x), k.numpy(), queue.numpy(), 0.3, 0.1, neighbours, positives)
+
+    assert value.item() == pytest.approx(expected(q.numpy()), abs=1e-10)
+    assert_slopes(expected, q, gradient)
+
+
+def test_ascl_without_neighbours_is_moco_v2():
+    q, k, queue = embeddings(2, 4, 3), embeddings(2, 4, 3, seed=1), embeddings(1, 9, 3, seed=2)[0]
+    pairs = queued(q, k, torch.nn.functional.normalize(queue, dim=1), in_batch=False)
+    torch.testing.assert_close(ASCLLoss(0.2, neighbours=0.0)(pairs), InfoNCELoss(0.2)(pairs))
+
+
+@pytest.mark.parametrize("neighbours", [0, 1, 3])
+def test_adaclr(neighbours):
+    z = embeddings(3, 5, 4)
+    value, (gradient,) = value_and_gradient(AdaCLRLoss(0.4, neighbours), z)
+    assert value.item() == pytest.approx(others.adaclr(oracle.unit(z.numpy()), 0.4, neighbours), abs=1e-10)
+    assert_slopes(lambda x: others.adaclr(oracle.unit(x), 0.4, neighbours), z, gradient)
+
+
+def test_adaclr_without_neighbours_is_supcon_of_the_own_views():
+    library = pytest.importorskip("pytorch_metric_learning.losses")
+    z = embeddings(3, 5, 4)
+    theirs = library.SupConLoss(temperature=0.4)(z.flatten(0, 1), torch.arange(5).repeat(3))
+    torch.testing.assert_close(AdaCLRLoss(0.4, 0)(z), theirs)
+
+
+def test_adaclr_lets_neighbours_join_after_their_share_of_a_run():
+    z = embeddings(2, 6, 4)
+    loss = AdaCLRLoss(0.4, 2, neighbours_from=0.5)
+    values = []
+    for step in (4, 5):
+        loss.begin_step(step, 10)
+        values.append(loss(z))
+    torch.testing.assert_close(torch.stack(values), torch.stack([AdaCLRLoss(0.4, n)(z) for n in (0, 2)]))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_attraction_anchored_at_keys(grad):
+    """Two global keys, two global and two local queries: a key has three candidates, a query one or two."""
+    q, k = embeddings(4, 3, 3), embeddings(2, 3, 3, seed=1)
+    loss = CACRLoss(t_pos=1.5, pos_grad=grad, pi_anchor="key", repulsion=0.0)
+    value, (gradient,) = value_and_gradient(lambda x: loss(momentum(x, k, "cross")), q)
+    expected = others.attraction_at_keys(oracle.unit(q.numpy()), oracle.unit(k.numpy()), 1.5)
+    assert value.item() == pytest.approx(expected, abs=1e-10)
+    if grad:
+        unit_keys = oracle.unit(k.numpy())
+        assert_slopes(lambda x: others.attraction_at_keys(oracle.unit(x), unit_keys, 1.5), q, gradient)
+
+
+def test_the_anchor_changes_nothing_where_every_key_has_one_query():
+    z = embeddings(2, 5, 3)
+    torch.testing.assert_close(CACRLoss(pi_anchor="key")(z), CACRLoss()(z))
+
+
+def test_local_crops_are_queries_only_unless_they_are_asked_to_be_keys():
+    z = embeddings(4, 5, 3)
+    for negatives in ("cross", "all"):
+        queries_only = CACRLoss(negatives=negatives).parts(z, global_views=2)
+        torch.testing.assert_close(
+            queries_only, CACRLoss(negatives=negatives).parts(momentum(z, z[:2], negatives))
+        )
+        keys_too = CACRLoss(negatives=negatives, local_keys=True).parts(z, global_views=2)
+        torch.testing.assert_close(keys_too, CACRLoss(negatives=negatives).parts(z))
+    with pytest.raises(ValueError, match="local crops have none"):
+        CACRLoss().parts(z, global_views=2)
 
 
 @pytest.mark.parametrize("kind", ["rbf", "euclidean"])

@@ -161,6 +161,78 @@ def swav(z, prototypes, tau, epsilon, iterations, assigning):
     return sum(losses) / len(losses)
 
 
+def vicreg(z, weights=(25.0, 25.0, 1.0), eps=1e-4):
+    """Invariance, variance and covariance as the authors' code has them for two views; not normalised."""
+    views, _, dim = z.shape
+    pairs = [(v, w) for v in range(views) for w in range(v)]
+    invariance = sum(((z[v] - z[w]) ** 2).mean() for v, w in pairs) / len(pairs)
+    variance = covariance = 0.0
+    for view in z:
+        c = np.cov(view.T, ddof=1)
+        for a in range(dim):
+            variance += max(0.0, 1 - math.sqrt(c[a, a] + eps)) / dim / views
+            covariance += 2 * sum(c[a, b] ** 2 for b in range(dim) if b != a) / dim / views
+    return weights[0] * invariance + weights[1] * variance + weights[2] * covariance
+
+
+def sigreg(z, directions, points=100_001, furthest=40.0):
+    """N times the integral over t, by a fine rule on an interval beyond which nothing is left."""
+    t = np.linspace(-furthest, furthest, points)
+    normal = np.exp(-(t**2) / 2)
+    found = []
+    for view in z:
+        for direction in directions.T:
+            along = view @ direction
+            empirical = np.mean([np.exp(1j * t * x) for x in along], axis=0)
+            integrand = np.abs(empirical - normal) ** 2 * normal
+            found.append(len(view) * np.trapezoid(integrand, t))
+    return sum(found) / len(found)
+
+
+def ascl(q, keys, queue, tau, label_tau, neighbours, positives):
+    """Queries (views, images, dim) against keys and a queue; ``positives`` lists each query view's key views."""
+    images = q.shape[1]
+    losses = []
+    for v, ws in enumerate(positives):
+        for i in range(images):
+            for w in ws:
+                k = keys[w, i]
+                p = softmax([dot(k, n) / label_tau for n in queue])
+                entropy = -sum(x * math.log(x) for x in p)
+                sure = 1 - entropy / math.log(len(queue))
+                labels = [1.0] + [min(1.0, neighbours * sure * x) for x in p]
+                labels = [x / sum(labels) for x in labels]
+                predicted = softmax([dot(q[v, i], x) / tau for x in [k, *queue]])
+                losses.append(-sum(a * math.log(b) for a, b in zip(labels, predicted, strict=True)))
+    return sum(losses) / len(losses)
+
+
+def adaclr(z, tau, neighbours):
+    """All views of all images; the nearest of other images join the own views."""
+    views, images, _ = z.shape
+    losses = []
+    for v in range(views):
+        for i in range(images):
+            own = [z[w, i] for w in range(views) if w != v]
+            rest = [z[w, j] for w in range(views) for j in range(images) if j != i]
+            near = sorted(rest, key=lambda x: -dot(z[v, i], x))[:neighbours]
+            total = math.log(sum(math.exp(dot(z[v, i], x) / tau) for x in own + rest))
+            chosen = own + near
+            losses.append(sum(total - dot(z[v, i], x) / tau for x in chosen) / len(chosen))
+    return sum(losses) / len(losses)
+
+
+def attraction_at_keys(q, k, t_pos):
+    """pi+ over the queries of a key that show other views; the mean over keys of the weighted distances."""
+    total = []
+    for a in range(len(k)):
+        for i in range(q.shape[1]):
+            costs = [squared_distance(q[b, i], k[a, i]) for b in range(len(q)) if b != a]
+            weights = softmax([t_pos * c for c in costs])
+            total.append(sum(w * c for w, c in zip(weights, costs, strict=True)))
+    return sum(total) / len(total)
+
+
 def labelled_pairs(z, labels):
     """(query, positives, negatives) of each row that has both."""
     for i in range(len(z)):

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from cacr.config import read_settings_file
 from cacr.data import open_source
 from cacr.decode import read_rgb
 from cacr.encoders import load_encoder
 from cacr.errors import UnreadableImageError, UserError
 from cacr.reading import files
 from cacr.reading.files import kind_of, numbered_lines, open_file, read_bytes, read_text, user_path
+from cacr.reading.settings import read_settings_file
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes among its files")
 

@@ -18,20 +18,22 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from cacr.config import parse_assignment, read_settings_file
 from cacr.data import ArraySource, Source, StreamSource, open_source
+from cacr.data.annotated import AnnotatedSource
 from cacr.decode import read_rgb
 from cacr.encoders import Reader as FeatureReader
-from cacr.encoders import build_encoder, load_encoder, save_encoder
+from cacr.encoders import build_encoder, build_head, load_encoder, save_encoder, save_head1
 from cacr.encoders.initial_weights import load_weights
 from cacr.encoders.reader_file import READER, save_reader
 from cacr.errors import UserError
 from cacr.evaluation.settings import Evaluation
-from cacr.features.search import read_features
+from cacr.features.stored import read_features
+from cacr.reading.settings import parse_assignment, read_settings_file
 from cacr.reporting.page import _old_gallery
 from cacr.runs.result import Result, read_results, write_result
 from cacr.training.check import check_settings
 from cacr.training.checkpoints import load_checkpoint, save_checkpoint
+from tests.data.annotating import marked, voc_image, voc_object, write_instances
 
 ENCODER = build_encoder("small_alexnet", image_size=32, width=0.02)
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 9, 8, 3), dtype=np.uint8)
@@ -172,6 +174,35 @@ def _save_reader(folder: Path) -> None:
     save_reader(folder / READER, FeatureReader("white", 70, torch.ones(dim), torch.ones(dim, 2)), ENCODER)
 
 
+def _save_head1(folder: Path) -> None:
+    save_encoder(folder, ENCODER, ENCODER.info)
+    save_head1(folder, build_head("simclr_v2", ENCODER.feature_dim, dim=2, hidden=3), ENCODER)
+
+
+def _load_head1(folder: Path) -> None:
+    load = load_encoder(folder).load_head1
+    assert load is not None
+    load()
+
+
+def _coco(folder: Path) -> None:
+    images = [{"id": 1, "file_name": "a.png", "width": 20, "height": 10}]
+    runs = {"size": [10, 20], "counts": "P137000000000\\3"}
+    masks = [[[1.0, 1.0, 9.0, 1.0, 5.0, 8.0]], runs, {"size": [10, 20], "counts": [10, 30, 160]}]
+    write_instances(
+        folder, images, [marked(1, 1, [1, 2, 8.5, 6], id=n, segmentation=m) for n, m in enumerate(masks)]
+    )
+
+
+def _draw_masks(folder: Path) -> None:
+    source = open_source(f"coco:{folder}", part="train")
+    assert isinstance(source, AnnotatedSource)
+    for objects in source.objects:
+        for mask in objects.masks:
+            if mask is not None and objects.height * objects.width < 10**6:
+                assert mask.pixels(objects.height, objects.width).shape == (objects.height, objects.width)
+
+
 SETTINGS = b"epochs: 3\nlr: 0.1\nviews: 4\nt_neg: 2\ngrey: 0.2\nmilestones: [0.5, 0.8]\nobjective_options: {t_pos: 1}\n"
 
 READERS = {
@@ -187,6 +218,7 @@ READERS = {
         "encoder.safetensors", lambda f: save_encoder(f, ENCODER, ENCODER.info), lambda f: load_encoder(f)
     ),
     "reader of an encoder": Reader("reader.safetensors", _save_reader, lambda f: load_encoder(f)),
+    "first layer of a head": Reader("head1.safetensors", _save_head1, _load_head1),
     "weights to start from": Reader(
         "a.pt", _write("a.pt", _torch_file()), lambda f: load_weights(ENCODER, f / "a.pt")
     ),
@@ -222,6 +254,12 @@ READERS = {
     "stl10 names": Reader("class_names.txt", _stl10, _source("stl10")),
     "webvision list": Reader("info/train_filelist_google.txt", _webvision, _source("webvision:{folder}")),
     "webvision names": Reader("info/synsets.txt", _webvision, _source("webvision:{folder}")),
+    "boxes and masks of COCO": Reader("instances.json", _coco, _draw_masks),
+    "boxes of Pascal VOC": Reader(
+        "Annotations/a.xml",
+        lambda f: voc_image(f, "a", [voc_object("dog", (1, 1, 9, 9)), voc_object("cat", (3, 3, 8, 7))]),
+        _source("voc:{folder}"),
+    ),
     "report": Reader(
         "a.html",
         _write("a.html", b'<script type="application/json" id="gallery">{"digests": ["d"]}</script>'),

@@ -20,7 +20,7 @@ from cacr.reading import memory
 from cacr.reading.arrays import read_npz
 from cacr.reading.documents import parse_json, parse_yaml
 from cacr.reading.foreign import foreign
-from cacr.reading.memory import free_memory, require_memory
+from cacr.reading.memory import free_memory, require_memory, resident_memory
 from cacr.reading.tensors import misfit, read_torch
 
 
@@ -110,20 +110,52 @@ def test_an_archive_larger_than_memory_is_not_unpacked(
         read_npz(tmp_path / "a.npz", ("x",))
 
 
-def test_memory_is_what_the_system_and_the_control_group_leave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _machine(root: Path, groups: str, files: dict[str, str]) -> Path:
+    """A system with 1 MB free, 300 kB of them held by this process, and these control groups."""
+    for name, text in {
+        "proc/meminfo": "MemTotal: 9000 kB\nMemAvailable: 1000 kB\n",
+        "proc/self/status": "Name: x\nVmRSS: 300 kB\n",
+        "proc/self/cgroup": groups,
+        **files,
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_memory_is_what_the_system_and_the_control_groups_leave(tmp_path: Path) -> None:
     assert 0 < free_memory() < 2**50 or free_memory() == math.inf
-    group = tmp_path / "a" / "b"
-    group.mkdir(parents=True)
-    monkeypatch.setattr(memory, "_control_groups", lambda: [group, group.parent, tmp_path])
-    monkeypatch.setattr(memory, "_system", lambda: 1e9)
-    assert free_memory() == 1e9
-    for folder, limit, used in ((group, "max", 1), (group.parent, "600", 300)):
-        (folder / "memory.max").write_text(limit)
-        (folder / "memory.current").write_text(str(used))
-        (folder / "memory.stat").write_text("anon 10\ninactive_file 50\n")
-    assert free_memory() == 600 - 300 + 50
+    assert resident_memory() > 2**20 or not Path("/proc/self/status").exists()
+    nothing = tmp_path / "nothing"
+    assert free_memory(nothing) == math.inf and resident_memory(nothing) == 0
+    plain = _machine(tmp_path / "plain", "0::/a/b\n", {})
+    assert free_memory(plain) == 1024_000 and resident_memory(plain) == 307_200
+    second = _machine(
+        tmp_path / "second",
+        "0::/a/b\n",
+        {
+            "sys/fs/cgroup/a/b/memory.max": "max\n",
+            "sys/fs/cgroup/a/memory.max": "600\n",
+            "sys/fs/cgroup/a/memory.current": "300\n",
+            "sys/fs/cgroup/a/memory.stat": "anon 10\ninactive_file 50\n",
+        },
+    )
+    assert free_memory(second) == 600 - 300 + 50
+    first = _machine(
+        tmp_path / "first",
+        "5:cpu:/x\n4:memory:/outside/name\n0::/\n",
+        {
+            "sys/fs/cgroup/memory/outside/name/memory.limit_in_bytes": f"{2**63 - 4096}\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "900\n",
+            "sys/fs/cgroup/memory/memory.usage_in_bytes": "500\n",
+            "sys/fs/cgroup/memory/memory.stat": "inactive_file 1\ntotal_inactive_file 70\n",
+        },
+    )
+    assert free_memory(first) == 900 - 500 + 70
+
+
+def test_what_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 350.0)
     require_memory(350, "it")
     with pytest.raises(UserError, match=r"it needs .* are free; buy more"):
         require_memory(351, "it", "buy more")

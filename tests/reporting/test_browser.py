@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cacr.evaluation import evaluate_run
 from cacr.features import encode
 from cacr.losses.engine.pairs import unit
 from cacr.reporting import refresh_report, write_report
@@ -345,7 +347,8 @@ def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Pa
     ("name", "shown", "kind"),
     [
         ("healthy", "✓ healthy", "good"),
-        ("not sure", "? not sure", "unsure"),
+        ("not sure yet", "? not sure yet", "unsure"),
+        ("too few images", "? too few images", "unsure"),
         ("diverging", "⚠ diverging", "bad"),
     ],
 )
@@ -438,6 +441,22 @@ def test_results_are_a_row_for_each_protocol(open_page: Open, coloured_run: Path
     results.locator(".bar span:has-text('2 rows copied')").wait_for()
 
 
+def test_detections_are_shown_with_their_scores_by_class(
+    open_page: Open, coloured_run: Path, tmp_path: Path
+) -> None:
+    run = _evaluated(coloured_run, tmp_path)
+    picture = io.BytesIO()
+    Image.new("RGB", (1280, 200), "green").save(picture, "JPEG")
+    (run / "evaluation" / "found.jpg").write_bytes(picture.getvalue())
+    details = {"per_class": {"<b>dog</b>": 0.25}, "pictures": "found.jpg"}
+    result = Run.open(run).results[0]
+    write_result(run / "evaluation", replace(result, protocol="detection", metric="AP", details=details))
+    results = open_page(refresh_report(run)).locator("#results")
+    assert results.locator("img.detections").evaluate("image => image.naturalWidth") == 1280
+    assert results.locator("h3").inner_text().startswith("detection, ")
+    assert results.locator("table").last.locator("td").all_inner_texts() == ["<b>dog</b>", "25.0 %"]
+
+
 def test_columns_without_a_value_are_left_out(open_page: Open, coloured_run: Path, tmp_path: Path) -> None:
     run = _evaluated(coloured_run, tmp_path)
     for file in (run / "evaluation").glob("linear-*"):
@@ -485,3 +504,39 @@ def test_a_phone_needs_no_sideways_scrolling(open_page: Open, coloured_page: Pat
     image = lonely(gallery_of(coloured_page), 1)[0]
     page.touchscreen.tap(*place_of(page, image))
     assert page.locator(".chosen .near button").count() == 8
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_captions_and_their_weights_are_shown_and_no_image_is_said_to_be_pushed_from_images(
+    open_page: Open, captioned: Path, shapes: Path, tmp_path: Path, width: int
+) -> None:
+    run = Path(shutil.copytree(captioned, tmp_path / "run"))
+    values = {"data": f"pairs:{shapes}/train.jsonl", "protocol": ("captions",), "workers": 0}
+    evaluate_run(run, {**values, "baselines": ()})
+    written, missing = write_report([run])
+    assert not missing
+    page = open_page(written, viewport={"width": width, "height": 900})
+    words = page.locator("#captions")
+    weighed = words.locator("table").first
+    assert weighed.locator("th").all_inner_texts() == [
+        "caption of the image",
+        "cosine",
+        "captions that weigh most",
+    ]
+    assert weighed.locator("tbody tr").count() == 12
+    cosine = weighed.locator("tbody td").nth(1)
+    assert re.fullmatch(r"-?[01]\.\d\d", cosine.inner_text())
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll("#captions table tr")].map((row) => {
+          const range = document.createRange();
+          range.selectNodeContents(row.children[1]);
+          return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size;
+        })"""
+    )
+    assert lines[:2] == [1, 1]  # neither the heading nor a number is broken
+    assert page.locator("#hardest, #false, #weights").count() == 0
+    assert page.locator("#duplicates").count() == 1
+    assert "pushed" not in page.locator("#map").inner_text()
+    charts = page.locator("#curves figcaption b").all_inner_texts()
+    assert "scale of the cosines" in charts  # this run is too small to measure what finds what
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

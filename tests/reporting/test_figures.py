@@ -9,7 +9,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from cacr.errors import UserError
 from cacr.reporting.figures import draw_figures
@@ -51,6 +51,7 @@ def _batch(path: Path) -> torch.Tensor:
     grey = torch.arange(VIEWS * IMAGES, dtype=torch.uint8).view(VIEWS, IMAGES, 1, 1, 1)
     pictures = (2 * grey).expand(-1, -1, 3, 8, 8)
     content = {"first": pictures[0].contiguous(), "queries": pictures[:, :8].contiguous()}
+    content["originals"] = pictures[0] + 1  # an odd grey
     save_file(content, run.diagnostics / "batch.safetensors")
     return z.half().float()
 
@@ -75,7 +76,7 @@ def test_accuracy_against_epoch(tmp_path: Path) -> None:
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0, 2], [12.5, 50.0])
 
 
-def test_weights_are_those_of_the_last_epoch_beside_their_images(tmp_path: Path) -> None:
+def test_weights_are_those_of_the_last_epoch_above_their_original_images(tmp_path: Path) -> None:
     path = _run(tmp_path / "run", objective_options={"t_pos": 1.5, "t_neg": 3.0})
     z = _batch(path).double().numpy()
     figure = weights_figure(open_runs([path])[0], query=2)
@@ -83,26 +84,46 @@ def test_weights_are_those_of_the_last_epoch_beside_their_images(tmp_path: Path)
     def grey(axes: Any) -> int:
         return int(axes.images[0].get_array()[0, 0, 0])
 
-    shown = [axes for axes in figure.get_axes() if axes.images]
-    bars = [axes.patches[0].get_height() for axes in figure.get_axes() if axes.patches]
-    query, others = shown[0], shown[1:]
-    assert grey(query) == 2 * 2  # view 0 of image 2
     d_pos = np.array([np.sum((z[0, 2] - z[v, 2]) ** 2) for v in range(1, VIEWS)])
     pi_pos = np.exp(1.5 * d_pos) / np.exp(1.5 * d_pos).sum()
     d_neg = {j: np.sum((z[0, 2] - z[0, j]) ** 2) for j in range(IMAGES) if j != 2}
     total = sum(np.exp(-3.0 * d) for d in d_neg.values())
     pi_neg = {j: np.exp(-3.0 * d) / total for j, d in d_neg.items()}
     order = sorted(pi_neg, key=lambda j: -pi_neg[j])
-    expected = [*order[:6], *order[-6:]]
-    greys = [2 * (v * IMAGES + 2) for v in range(1, VIEWS)] + [2 * j for j in expected]
-    assert [grey(axes) for axes in others] == greys
-    np.testing.assert_allclose(bars, [*pi_pos, *(pi_neg[j] for j in expected)], rtol=5e-3)  # half precision
+    # all weights, the highest first
+    positive, negative = ([bar.get_height() for bar in axes.patches] for axes in figure.get_axes()[:2])
+    np.testing.assert_allclose(positive, np.sort(pi_pos)[::-1], rtol=5e-3)  # half precision
+    np.testing.assert_allclose(negative, [pi_neg[j] for j in order], rtol=5e-3)
+    # views in the order of their weights, which stand above them, and the original images below
+    shown = [axes for axes in figure.get_axes() if axes.images]
+    above, below = [a for a in shown if grey(a) % 2 == 0], [a for a in shown if grey(a) % 2 == 1]
+    views = 1 + np.argsort(-pi_pos)
+    ends = [*order[:4], *order[-4:]]
+    assert [grey(axes) for axes in above] == [
+        4,
+        *(2 * (v * IMAGES + 2) for v in views),
+        *(2 * j for j in ends),
+    ]
+    assert [grey(axes) for axes in below] == [5, *(2 * j + 1 for j in ends)]
+    titles = [float(axes.get_title()) for axes in above[1:]]
+    expected = [*np.sort(pi_pos)[::-1], *(pi_neg[j] for j in ends)]
+    np.testing.assert_allclose(titles, expected, rtol=0.06)  # two digits
+
+
+def test_pictures_of_an_earlier_version_have_no_originals(tmp_path: Path) -> None:
+    path = _run(tmp_path / "run")
+    _batch(path)
+    file = RunFolder(path).diagnostics / "batch.safetensors"
+    content = {name: value for name, value in load_file(file).items() if name != "originals"}
+    save_file(content, file)
+    shown = [axes for axes in weights_figure(open_runs([path])[0]).get_axes() if axes.images]
+    assert len(shown) == 1 + (VIEWS - 1) + 2 * 4
 
 
 def test_the_neighbourhood_is_centred_and_coloured(tmp_path: Path) -> None:
     path = _run(tmp_path / "run", objective_options={"t_neg": 3.0})
     z = _batch(path)
-    figure = neighbourhood_figure(open_runs([path])[0], query=1)
+    figure = neighbourhood_figure(open_runs([path]), query=1)
     assert [axes.get_title() for axes in figure.axes] == ["epoch 0", "epoch 2"]
     found = place(z, 1)
     assert found.negatives.shape == (IMAGES - 1, 2) and found.positives.shape == (VIEWS - 1, 2)
@@ -121,8 +142,26 @@ def test_the_epochs_of_the_paper_are_drawn(tmp_path: Path) -> None:
     z = torch.nn.functional.normalize(torch.randn(2, 8, 4), dim=-1)
     for epoch in (0, 1, 20, 60, 200):
         write_snapshot(RunFolder(path).diagnostics, Snapshot(10 * epoch, epoch, z))
-    figure = neighbourhood_figure(open_runs([path])[0])
-    assert [axes.get_title() for axes in figure.axes] == ["epoch 1", "epoch 20", "epoch 60", "epoch 200"]
+    figure = neighbourhood_figure(open_runs([path]))
+    assert [axes.get_title() for axes in figure.axes] == ["epoch 1", "epoch 20", "epoch 200"]
+
+
+def test_runs_are_stacked_under_the_names_that_they_are_given(tmp_path: Path) -> None:
+    paths = []
+    for name, epochs in (("a", (0, 1, 20, 200)), ("b", (0, 0.4, 4))):
+        paths.append(_run(tmp_path / name))
+        z = torch.nn.functional.normalize(torch.randn(2, 8, 4), dim=-1)
+        for epoch in epochs:
+            write_snapshot(RunFolder(paths[-1]).diagnostics, Snapshot(int(10 * epoch), epoch, z))
+    figure = neighbourhood_figure(open_runs(paths, ["CL", "CACR"]))
+    assert [axes.get_title() for axes in figure.axes] == [
+        *("epoch 1", "epoch 20", "epoch 200"),
+        *("epoch 0", "epoch 0.4", "epoch 4"),
+    ]
+    labels = [figure.axes[place].get_ylabel().split("\n")[0] for place in (0, 3)]
+    assert labels == ["CL", "CACR"]
+    (drawn,) = draw_figures(paths, out=tmp_path / "out", only=["tsne"], names=["CL", "CACR"])
+    assert [file.name for file in drawn.files] == ["tsne.png", "tsne.svg"]
 
 
 def test_neighbours_stay_neighbours_in_the_plane() -> None:

@@ -1,7 +1,8 @@
 import pytest
 
-from cacr.config import PretrainSettings, parse_assignment
+from cacr.config import PretrainSettings
 from cacr.errors import SettingsError
+from cacr.reading.settings import parse_assignment
 from cacr.training.check import check_settings
 
 
@@ -29,8 +30,8 @@ def test_an_option_belongs_to_the_chosen_objective() -> None:
 
 
 def test_an_option_of_something_not_chosen_is_told_where_it_belongs() -> None:
-    with pytest.raises(SettingsError, match="no setting 'queue_size'; it belongs to framework queue"):
-        check_settings({"data": "x", "queue_size": 128})
+    with pytest.raises(SettingsError, match="no setting 'fnc_top'; it belongs to objective info_nce"):
+        check_settings({"data": "x", "fnc_top": 3})
 
 
 def test_an_unreadable_option_hides_no_other_problem() -> None:

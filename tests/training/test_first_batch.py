@@ -9,13 +9,13 @@ import torch
 from PIL import Image
 
 from cacr.commands.draw_views import draw_sheet
-from cacr.config import read_settings_file
 from cacr.data import ArraySource
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
 from cacr.reading import memory
+from cacr.reading.settings import read_settings_file
 from cacr.runs.run import Run
-from cacr.training import loop
+from cacr.training import inputs
 from cacr.training.build import preset_of
 from cacr.training.first_batch import first_batch
 from cacr.training.pretrain import pretrain
@@ -67,14 +67,14 @@ def test_the_sheet_is_what_the_loop_sees(case: str, tmp_path: Path, monkeypatch:
     data = _arrays(folder) if "arrays" in case else _save(folder, grey="grey" in case)
     values = {"data": data, **SHORT, **CASES[case]}
     seen: list[tuple[list[int], list[torch.Tensor]]] = []
-    make_views = loop.make_views
+    make_views = inputs.make_views
 
     def remember(views: Any, batch: Any, *place: int) -> list[torch.Tensor]:
         made = make_views(views, batch, *place)
         seen.append((batch.index.tolist(), [run.clone() for run in made]))
         return made
 
-    monkeypatch.setattr(loop, "make_views", remember)
+    monkeypatch.setattr(inputs, "make_views", remember)
     pretrain(values, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     settings = run.settings

@@ -71,6 +71,17 @@ def test_at_most_2048_are_measured() -> None:
     assert set(asked.indices) < set(asked.taken)
 
 
+def test_all_images_are_measured_where_that_is_asked_for(classes: Path) -> None:
+    test = open_source(str(classes), part="test")
+    for asked, expected in (("all", len(test)), (2, 2), (10**6, len(test))):
+        part = hold_out(open_source(str(classes)), _settings(str(classes), measured_images=asked))
+        assert part.origin == "test" and len(part.source) == expected
+    held = hold_out(_images(4000), _settings(held_out=1000, measured_images="all"))
+    assert len(held.source) == len(held.taken) == 1000
+    assert len(hold_out(_images(4000), _settings(measured_images="all")).taken) == 200  # as without it
+    assert len(hold_out(_images(100), _settings(measured_images="all")).source) == 100
+
+
 def test_of_few_images_none_is_taken_away() -> None:
     small = hold_out(_images(1200), _settings())
     assert small.origin == "training" and len(small.training) == 1200 and len(small.source) == 256

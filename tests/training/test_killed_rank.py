@@ -34,7 +34,15 @@ def _workers(parent: int) -> list[int]:
 def test_killing_one_process_ends_the_other_and_the_run_resumes(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(out), "--devices", "2"]
-    command += ["--framework", "queue", "--epochs", "1000000", "--set", "checkpoint_every_steps=1", *SETTINGS]
+    command += [
+        "--set",
+        "framework=queue",
+        "--epochs",
+        "1000000",
+        "--set",
+        "checkpoint_every_steps=1",
+        *SETTINGS,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list_checkpoints(out / "checkpoints"):
         time.sleep(0.01)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cacr.config import read_settings_file
 from cacr.errors import SettingsError, UserError
+from cacr.reading.settings import read_settings_file
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.training.pretrain import pretrain

@@ -10,7 +10,7 @@ import pytest
 MEASURE = """
 import json, resource
 import torch
-from cacr.training.memory import kept_memory
+from cacr.training.memory import give_back, kept_memory
 
 def faults():  # of pages, while 128 MiB are fetched, written and freed eight times
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -27,6 +27,9 @@ found = {"plain": faults(), "resident": resident()}
 with kept_memory():
     faults()
     found |= {"kept": faults(), "resident_kept": resident()}
+    give_back()
+    found["resident_between"] = resident()
+    faults()
 found["resident_after"] = resident()
 print(json.dumps(found))
 """
@@ -38,4 +41,5 @@ def test_a_step_finds_the_memory_of_the_last_one_and_all_is_given_back_at_the_en
     found = json.loads(run.stdout)
     assert found["kept"] < found["plain"] / 8  # only the first of the eight times
     assert found["resident_kept"] > found["resident"] + (100 << 20)
+    assert found["resident_between"] < found["resident"] + (50 << 20)
     assert found["resident_after"] < found["resident"] + (50 << 20)

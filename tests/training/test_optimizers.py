@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cacr.training import loop
+from cacr.training import inputs
 from cacr.training.checkpoints import load_latest
 from cacr.training.lars import LARS
 from cacr.training.pretrain import pretrain
@@ -74,13 +74,13 @@ def test_gradients_are_clipped_to_the_norm_asked_for(move: Move) -> None:
 def test_gradients_of_accumulated_batches_are_averaged(move: Move, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one batch given three times they are those of the batch."""
     made: list[list[Tensor]] = []
-    make_views = loop.make_views
+    make_views = inputs.make_views
 
     def first(*arguments: Any) -> list[Tensor]:
         made.append(make_views(*arguments))
         return made[0]
 
-    monkeypatch.setattr(loop, "make_views", first)
+    monkeypatch.setattr(inputs, "make_views", first)
     once, calls = move("once"), len(made)
     thrice = move("thrice", accumulate=3)
     assert (calls, len(made)) == (1, 4)

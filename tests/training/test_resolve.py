@@ -10,7 +10,8 @@ from cacr.errors import SettingsError, UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.training.build import preset_of
 from cacr.training.check import check_settings
-from cacr.training.recipes import RECIPES, with_recipe
+from cacr.training.layers import with_recipe
+from cacr.training.recipes import RECIPES
 from cacr.training.resolve import Described, choices, describe, resolve
 from cacr.views import Views
 from tests.conftest import save_images
@@ -72,11 +73,28 @@ def test_size_and_encoder_follow_the_images(side: int, size: int, encoder: str) 
     assert (settings.image_size, settings.encoder) == (size, encoder)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS.names())
-def test_convolutions_take_sgd_in_every_framework(framework: str) -> None:
+@pytest.mark.parametrize(
+    "framework", [name for name in FRAMEWORKS if FRAMEWORKS[name].usual_optimizer is None]
+)
+def test_convolutions_take_sgd_where_the_framework_has_no_optimiser_of_its_own(framework: str) -> None:
     asked = PretrainSettings(data="a", batch_size=128, framework=framework)
     settings = resolve(asked, _source(20_000, 8), world_size=1, device=CPU)
     assert (settings.optimizer, settings.lr) == ("sgd", pytest.approx(0.18))
+
+
+def test_captions_are_asked_for_and_all_of_them_are_counted() -> None:
+    asked = PretrainSettings(
+        data="a", framework="image_text", objective="clip", framework_options={"captions": "all"}
+    )
+    with pytest.raises(UserError, match="arrays has no captions"):
+        resolve(asked, _source(1000, 32), world_size=1, device=CPU)
+    told = _source(1000, 32)._replace(captions=5)
+    settings = resolve(asked, told, world_size=1, device=CPU)
+    assert settings.framework_options["captions"] == 5
+    assert (settings.views, settings.preset, settings.optimizer) == (1, "clip", "adamw")
+    frozen = asked.model_copy(update={"framework_options": {"image_trained": False}})
+    with pytest.raises(UserError, match="would keep random weights"):
+        resolve(frozen, told, world_size=1, device=CPU)
 
 
 def test_too_few_images_and_too_small_shares_are_refused() -> None:

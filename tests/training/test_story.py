@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cacr.config import PretrainSettings
-from cacr.training import data
+from cacr.training import data, place
 from cacr.training import pretrain as story
 from cacr.training.pretrain import pretrain
 from cacr.training.resolve import resolve
@@ -36,7 +36,8 @@ def test_data_is_opened_and_settings_are_resolved_once(
 
     for name in ("open_source", "prepare", "describe"):
         count(data, name)
-    for name in ("resolve", "load_latest", "build_training"):
+    count(place, "resolve")
+    for name in ("load_latest", "build_training"):
         count(story, name)
     pretrain(values, tmp_path / "run", resume=resume)
     assert calls == Counter(

@@ -4,13 +4,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.errors import UserError
 from cacr.training.resolve import Described, resolve
-from cacr.training.time_rules import ENOUGH_STEPS, Candidate, Choice, Price, choose
+from cacr.training.rules import ENOUGH_STEPS
+from cacr.training.time_rules import Candidate, Choice, Price, choose
 
 CHOSEN = ("encoder", "width", "image_size", "views", "batch_size")
 PHOTOS = Described("photos", 5000, 300, in_memory=False, held_out=256, measured=256)
@@ -43,7 +42,9 @@ def _choose(
     usual = resolve(asked, data, world_size=1, device=torch.device("cpu"))
     machine = Machine(usual, speed)
     free = {name for name in CHOSEN if getattr(asked, name) == "auto"}
-    return choose(data, usual, free, budget, machine.cost, fits, on_cpu=on_cpu), machine
+    choice = choose(data, usual, free, budget, machine.cost, fits, on_cpu=on_cpu)
+    assert choice is not None
+    return choice, machine
 
 
 def test_steps_are_those_that_fit_beside_the_rest() -> None:
@@ -138,9 +139,11 @@ def test_what_does_not_fit_into_memory_gets_a_smaller_batch_then_smaller_views()
     ]  # what does not fit is not measured either
 
 
-def test_where_nothing_fits_it_is_said() -> None:
-    with pytest.raises(UserError, match="memory"):
-        _choose(1800, 0.1, fits=lambda candidate: False)
+def test_where_nothing_fits_nothing_is_chosen_or_measured() -> None:
+    usual = resolve(PretrainSettings(data="photos"), PHOTOS, world_size=1, device=torch.device("cpu"))
+    machine = Machine(usual, speed=0.1)
+    assert choose(PHOTOS, usual, CHOSEN, 1800, machine.cost, lambda candidate: False, on_cpu=True) is None
+    assert machine.asked == []
 
 
 def test_on_a_gpu_everything_is_as_usual() -> None:

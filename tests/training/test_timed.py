@@ -5,23 +5,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
 
 from cacr.config import PretrainSettings
 from cacr.errors import SettingsError, UserError
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
-from cacr.training import command_time, loop, timed
+from cacr.training import command_time, fit, loop, timed
 from cacr.training.command_time import Command, price
-from cacr.training.data import prepare_data
+from cacr.training.data import describe_images, prepare_data
 from cacr.training.dry_run import dry_run
+from cacr.training.fabric import Fabric
 from cacr.training.job import Training
 from cacr.training.launch import Where, launch, make_fabric
+from cacr.training.place import Place
 from cacr.training.pretrain import pretrain
 from cacr.training.resolve import Described
-from cacr.training.timed import Place, Timed, fit_time, is_timed, preferred
+from cacr.training.timed import Timed, fit_time, is_timed, preferred
 from tests.conftest import TINY, refused, resolved
 from tests.conftest import Run as RunCommand
 
@@ -191,19 +193,24 @@ def test_weights_from_elsewhere_and_views_of_several_sizes_keep_their_encoder() 
 
 
 def test_memory_that_is_short_makes_the_batch_smaller(
-    machine: Machine, photos: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = PretrainSettings(data=str(photos), **{**SMALL, "batch_size": "auto"})
-    data = Described("photos", 500, 40, in_memory=False)
-    half, whole = (timed._bytes(CPU.resolved(asked, data, {"batch_size": n})) for n in (64, 128))
-    assert half < whole
-    monkeypatch.setattr(timed, "free_memory", lambda: (half + whole) / 2)
-    assert not CPU.fits(CPU.resolved(asked, data, {"batch_size": 128}))
-    assert CPU.fits(CPU.resolved(asked, data, {"batch_size": 64}))
-    monkeypatch.setattr(timed, "free_memory", lambda: 1e6)
-    with pytest.raises(UserError, match="memory that is free"):
-        _fit(machine, photos, time="10m", batch_size="auto")
-    assert machine.measured == 0
+    images = tmp_path / "images.npz"
+    np.savez(images, x=np.zeros((600, 64, 64, 3), np.uint8))
+    large = {"batch_size": "auto", "width": 1.0, "views": 8, "image_size": 64}
+    asked = PretrainSettings(data=str(images), **{**SMALL, **large})
+    data = describe_images(asked)
+    usual = CPU.resolved(asked, data).batch_size
+    half, whole = (CPU.need(CPU.resolved(asked, data, batch_size=n), data).more for n in (usual // 2, usual))
+    monkeypatch.setattr(fit, "free_memory", lambda: (half + whole) / 2)
+    found = _fit(machine, images, time="10m", **large)
+    assert found.settings.batch_size == usual // 2
+    assert f"{usual} do not fit into memory" in found.reasons[0]
+    assert found.need is not None and found.need.more == half  # counted once, and not refused afterwards
+    monkeypatch.setattr(fit, "free_memory", lambda: 1e6)
+    with pytest.raises(UserError, match=r"needs about .* are free; no single setting makes it fit"):
+        _fit(machine, images, time="10m", **large)
+    assert machine.measured == 1
 
 
 @pytest.mark.trains

@@ -18,6 +18,7 @@ def test_all_presets_are_there_and_listed_with_a_line_of_their_own() -> None:
         "multicrop-swav",
         "multicrop-cacr",
         "digits",
+        "clip",
     }
     assert set(PRESETS) == names | {"probe-train", "probe-test"}
     summaries = PRESETS.summaries()

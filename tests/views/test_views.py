@@ -81,6 +81,22 @@ def test_batch_equals_torchvision(name: str, items_in_a_chunk: int, monkeypatch:
             torch.testing.assert_close(made[view, image], expected, rtol=0, atol=2e-4)
 
 
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_so_large_that_each_gets_its_own_step_equal_torchvision(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cacr.views.plan._LARGE_CPU", 1)
+    test_batch_equals_torchvision(name, 100, monkeypatch)
+
+
+def test_views_are_ordinary_tensors() -> None:
+    """Autograd must be able to keep them, although they are made without it."""
+    views = Views([Augmentation(24), Augmentation(96)], MEAN, STD)
+    cut = views.crop(tv.to_pil_image(photos(1, 100, 120)[0]), generator())
+    made = views(photos(2, 100, 120), generator())
+    assert not any(tensor.is_inference() for tensor in [*cut, *made])
+
+
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_crop_then_colour_equals_torchvision_on_pil_images(interpolation: str) -> None:
     view = Augmentation(
@@ -147,9 +163,9 @@ def test_a_device_is_never_waited_for(name: str) -> None:
     assert [run.shape for run in views(stacked, generator())] == [run.shape for run in made]
 
 
-def test_anything_but_bytes_is_refused() -> None:
+def test_anything_but_bytes_and_levels_is_refused() -> None:
     views = Views([Augmentation(8)], MEAN, STD)
-    for images in (torch.zeros(2, 3, 8, 8), torch.zeros(2, 8, 8, 3, dtype=torch.uint8)):
+    for images in (torch.zeros(2, 3, 8, 8).double(), torch.zeros(2, 8, 8, 3, dtype=torch.uint8)):
         with pytest.raises(ValueError, match="must be uint8"):
             views(images, generator())
 

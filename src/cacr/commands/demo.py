@@ -5,7 +5,9 @@ from pathlib import Path
 from cacr.api import evaluate, pretrain
 from cacr.evaluation import Result
 from cacr.reporting.headline import headline_of
+from cacr.reporting.next_step import next_lines
 from cacr.reporting.results import results_table
+from cacr.runs.run import Run
 from cacr.shell import shell_words
 from cacr.terminal import CleanConsole
 
@@ -39,4 +41,6 @@ def run_demo(out: Path) -> str:
     meaning = headline_of(results)
     assert meaning is not None  # the encoder was measured
     console.print(f"{meaning.title} {meaning.text}\nreport: {out / 'report.html'}")
+    for line in next_lines(Run.open(out)):
+        console.print(line, soft_wrap=True)
     return outcome.status

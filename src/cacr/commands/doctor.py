@@ -12,17 +12,18 @@ import torch
 from torch import Tensor
 
 import cacr
+from cacr.commands.doctor_data import after_data, describe_data
+from cacr.commands.doctor_run import examine_run
 from cacr.config import PretrainSettings
-from cacr.data import ArraySource, Inspection, Loader, Source, inspect_source, open_source, prepare
-from cacr.encoders import load_encoder
+from cacr.data import ArraySource, Loader, Source, inspect_source, open_source, prepare
 from cacr.errors import UserError
 from cacr.randomness import generator
+from cacr.reading.memory import free_memory, gigabytes
+from cacr.reporting.next_step import next_lines
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
-from cacr.runs.verdict import in_words
-from cacr.shell import resume_command
 from cacr.training.build import build_method, make_views_of
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.dry_run import needed_memory
 from cacr.training.precision import cpu_flags, has_fast_bf16
 from cacr.training.resolve import describe, resolve
 
@@ -40,21 +41,28 @@ class _Stage(NamedTuple):
     advice: str = ""
 
 
-def examine(target: str | None, *, root: Path) -> Iterator[str]:
+def examine(target: str | None, *, root: Path, images: str | None = None) -> Iterator[str]:
     """Lines of a diagnosis: of this machine, and of a run folder or of data where one is named."""
     yield from describe_machine()
     if target is None:
         yield from measure_speed(_noise())
     elif RunFolder(Path(target)).holds_run:
-        yield from examine_run(Run.open(Path(target)))
+        run = Run.open(Path(target))
+        yield from examine_run(run)
+        with suppress(UserError):  # what is damaged is told above
+            yield from next_lines(run)
     else:
-        source = open_source(target, root=root)
+        source = open_source(target, root=root, images=images)
         found = inspect_source(source)
         yield from describe_data(found)
         if found.examined - len(found.unreadable) < 2:
             yield "too few readable images to train on: at least two are needed"
         else:
+            with suppress(UserError):  # a part of a set that nobody trains on
+                asked = PretrainSettings(data=target, data_root=root)
+                yield f"memory that a run with default settings needs: {needed_memory(asked)}"
             yield from measure_speed(prepare(source, max_unreadable=1.0).source)
+            yield from after_data(target, found)
 
 
 def describe_machine() -> Iterator[str]:
@@ -68,6 +76,7 @@ def describe_machine() -> Iterator[str]:
     kind = torch.backends.cpu.get_cpu_capability()
     amx = ", AMX" if "amx_bf16" in cpu_flags() else ""
     yield f"CPU: {os.cpu_count()} cores, {torch.get_num_threads()} threads, {kind}{amx}; bf16 {_fast(cpu)}"
+    yield f"memory: {gigabytes(free_memory())} free"
     for number in range(torch.cuda.device_count()):
         device = torch.device("cuda", number)
         memory = torch.cuda.get_device_properties(device).total_memory / 1e9
@@ -151,78 +160,3 @@ def _rate(work: Callable[[], object]) -> float:
             torch.cuda.synchronize()
         count += 1
     return count / seconds
-
-
-def describe_data(found: Inspection) -> Iterator[str]:
-    """What an inspection found, in lines."""
-    yield f"data {found.name}: {found.count:,} images, {found.examined:,} looked at"
-    if found.sizes:
-        small, middle, large = (f"{width} x {height}" for width, height in found.sizes)
-        yield f"sizes: smallest {small}, median {middle}, largest {large}"
-    if found.formats:
-        yield "formats: " + ", ".join(f"{name} {count:,}" for name, count in found.formats.items())
-    if found.classes:
-        counts = found.classes.values()
-        yield f"classes: {len(counts)}, with {min(counts):,} to {max(counts):,} images"
-    else:
-        yield "classes: none (labels are not needed for pretraining)"
-    for problem in found.unreadable[:10]:
-        yield f"unreadable: {problem}"
-    if len(found.unreadable) > 10:
-        yield f"unreadable: {len(found.unreadable) - 10:,} more"
-    for group in found.duplicates[:10]:
-        yield f"the same image: {', '.join(group[:4])}"
-    for warning in found.warnings:
-        yield f"warning: {warning}"
-    if not (found.unreadable or found.duplicates or found.warnings):
-        yield "nothing looks wrong"
-
-
-def examine_run(run: Run) -> Iterator[str]:
-    """Whether the files of a run are whole and its figures are finite."""
-    settings = run.settings
-    yield f"run {run.path}: {settings.objective} on {settings.data}, {settings.epochs} epochs"
-    wrong = [*_wrong_files(run)]
-    found = list_checkpoints(run.folder.checkpoints)
-    for step, path in found:
-        try:
-            load_checkpoint(path)
-            yield f"checkpoint of step {step}: whole"
-        except UserError as error:
-            wrong.append(f"{error}; --resume falls back to the one before")
-    if not found:
-        wrong.append("no checkpoint has been written yet; --resume starts from the beginning")
-    if not run.digest:
-        wrong.append(f"there is no encoder yet; continue with: {resume_command(run.path)}")
-    yield from (f"wrong: {text}" for text in wrong)
-    healthy = True
-    with suppress(UserError):  # told above
-        if verdict := run.verdict:
-            healthy = verdict.verdict == "healthy"
-            yield in_words(verdict)
-    with suppress(UserError):
-        if rows := run.rows:
-            yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
-    if healthy and not wrong:
-        yield "nothing looks wrong"
-
-
-def _wrong_files(run: Run) -> Iterator[str]:
-    """What is wrong with the files that are read beside settings and checkpoints."""
-    asked: list[Callable[[], object]] = [
-        lambda: (run.t_pos, run.t_neg),
-        lambda: run.has_encoder and load_encoder(run.path) and run.training,
-        lambda: run.rows,
-        lambda: run.verdict,
-        lambda: run.division,
-        lambda: run.kept,
-        lambda: run.results,
-        lambda: run.snapshots,
-        lambda: run.pictures,
-        lambda: run.reference,
-    ]
-    for ask in asked:
-        try:
-            ask()
-        except UserError as error:
-            yield str(error)

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cacr.errors import UserError
 from cacr.files import appearing, require_new_file
 from cacr.reporting import PICTURES
@@ -14,9 +12,9 @@ from cacr.training.build import make_views_of
 from cacr.training.check import check_settings
 from cacr.training.data import prepare_data
 from cacr.training.first_batch import first_batch
-from cacr.training.launch import Where
+from cacr.training.place import Place
 from cacr.training.settings import completed
-from cacr.training.timed import Place, preferred
+from cacr.training.timed import preferred
 from cacr.views import contact_sheet
 
 MOST_PIXELS = 80_000_000
@@ -40,19 +38,18 @@ def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
     """
     require_new_file(out, PICTURES)
     asked = check_settings(completed(values))
-    where = Where.of(asked)
     data = prepare_data(asked)
-    place = Place(where.processes, torch.device(where.kind))
-    settings = place.resolved(preferred(asked, data.described, place), data.described, {})
+    place = Place.of(asked)
+    settings = place.resolved(preferred(asked, data.described, place), data.described)
     views = make_views_of(settings)
     side = max(96, *(view.size for view in views.augmentations))
     pixels = min(images, settings.batch_size) * (settings.views + 1) * side**2
     if pixels > MOST_PIXELS:
         raise UserError(
             f"the picture would have {pixels / 1e6:,.0f} million pixels, and at most {MOST_PIXELS / 1e6:,.0f} million "
-            "can be drawn: show fewer --images or --views, or smaller ones"
+            "can be drawn: show fewer images (--number) or --views, or smaller ones"
         )
-    batch = first_batch(settings, data.training, images=images, world_size=where.processes)
+    batch = first_batch(settings, data.training, images=images, world_size=place.world_size)
     sheet = contact_sheet(batch.images, batch.views, views.mean, views.std)
     try:
         with appearing(out) as temporary:

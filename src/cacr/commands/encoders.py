@@ -5,10 +5,29 @@ from typing import Annotated
 
 import typer
 
-from cacr.commands.options import DataRoot, Download, SetOption, evaluate_setting, given, keywords, path, show
+from cacr.commands.options import (
+    DataRoot,
+    Download,
+    ImagesOption,
+    LabelsOption,
+    SetOption,
+    evaluate_setting,
+    given,
+    keywords,
+    path,
+    show,
+)
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
+EncoderArgument = Annotated[
+    Path,
+    typer.Argument(
+        parser=path,
+        metavar="ENCODER",
+        help="Run folder, exported file or folder, timm:NAME[@FILE], or a checkpoint of other software.",
+    ),
+]
 PartOption = Annotated[str, typer.Option(help="Images of data that has parts: pretrain, train or test.")]
 MaxUnreadable = Annotated[
     float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
@@ -18,12 +37,14 @@ ReaderComponents = Annotated[
 ]
 
 
-def _check_part(part: str) -> None:
+def check_part(part: str) -> None:
+    """Refuse what is no part of data."""
     if part not in ("pretrain", "train", "test"):
         raise UserError(f"--part takes pretrain, train or test, not {part!r}")
 
 
-def _left_out(unreadable: int, data: str) -> str:
+def left_out(unreadable: int, data: str) -> str:
+    """What was left out, and the command that names it."""
     command = shell_words("cacr", "doctor", data)
     return f"note: {unreadable:,} unreadable images are left out; `{command}` names them"
 
@@ -33,13 +54,12 @@ FAILED_SETS = 1
 
 
 def evaluate(
-    run: Annotated[
-        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
-    ],
+    run: EncoderArgument,
     data: Annotated[
         str,
         typer.Option(
-            help="Labelled data that classifiers learn from; suite:PATH for every data set in a folder."
+            help="Labelled data that classifiers learn from; suite:PATH for every data set in a folder; coco:PATH or "
+            "voc:PATH for detection."
         ),
     ],
     test_data: Annotated[str | None, evaluate_setting("test_data")] = None,
@@ -48,21 +68,28 @@ def evaluate(
     ] = "knn,linear",
     against: Annotated[
         Path | None,
-        typer.Option(parser=path, help="A second run, measured beside the first: means and wins."),
+        typer.Option(parser=path, help="A second encoder, measured beside the first: means and wins."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Try few settings where a protocol searches for the best ones.")
     ] = False,
+    labels: Annotated[Path | None, evaluate_setting("labels")] = None,
+    images: Annotated[str | None, evaluate_setting("images")] = None,
     data_root: DataRoot = None,
     download: Download = False,
     seed: Annotated[str | None, evaluate_setting("seed")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be measured and trained; measure nothing.")
+    ] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Measure how good an encoder is: nearest neighbours, linear probes, few labels, fine-tuning.
+    """Measure how good an encoder is: nearest neighbours, linear probes, few labels, fine-tuning, detection.
 
     cacr evaluate runs/c10 --data cifar10 --data-root ~/data --protocol knn,linear --set k=20
 
     cacr evaluate runs/c10 --against runs/other --protocol fewshot --data suite:sets/
+
+    cacr evaluate runs/photos --protocol detection --data coco:street/
     """
     from cacr.api import evaluate as measure
     from cacr.api import evaluate_suite
@@ -70,11 +97,19 @@ def evaluate(
     from cacr.evaluation import is_suite
     from cacr.evaluation.settings import quick_options
     from cacr.reporting.headline import headline_of
+    from cacr.reporting.next_step import next_after
     from cacr.reporting.results import results_table
     from cacr.reporting.suite import suite_table
 
-    flags = {"data": data, "test_data": test_data, "data_root": data_root, "download": download, "seed": seed}
+    flags: dict[str, object] = {"data": data, "test_data": test_data, "labels": labels, "images": images}
+    flags |= {"data_root": data_root, "download": download, "seed": seed}
     values = keywords(given(assignments, **flags, protocol=protocol), "run", "quick", "against", "tell")
+    if dry_run:
+        from cacr.evaluation.dry_run import describe_evaluation
+
+        shortened = quick_options(values["protocol"]) if quick else {}
+        show("\n".join(describe_evaluation(run, {**shortened, **values})))
+        return
     if against is None and not is_suite(data):
         results = measure(run=run, quick=quick, **values)
         failures = False
@@ -89,6 +124,8 @@ def evaluate(
         show(table)
         if meaning is not None:
             show(f"{meaning.title} {meaning.text}")
+        for line in next_after(path(run)):
+            show(line)
         if quick and not quick_options(values["protocol"]):
             show("note: --quick changed nothing, because none of these protocols searches for settings")
     if failures:
@@ -96,11 +133,9 @@ def evaluate(
 
 
 def embed(
-    run: Annotated[
-        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
-    ],
+    run: EncoderArgument,
     data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz or .parquet.")],
+    out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz, .parquet or .csv.")],
     reader: Annotated[
         str | None,
         typer.Option(
@@ -109,31 +144,49 @@ def embed(
         ),
     ] = None,
     reader_components: ReaderComponents = None,
+    labels: LabelsOption = None,
+    images: ImagesOption = None,
     part: PartOption = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,
 ) -> None:
-    """Write the features of all images of a data set, with their names and labels."""
-    from cacr.api import embed as write
+    """Write the features of all images of a data set, with their names and labels.
 
-    _check_part(part)
+    Tables (.parquet, .csv) also hold a map and the neighbours of each image, as embedding-atlas reads them.
+    """
+    from cacr.api import embed as write
+    from cacr.features.written import NEAR, X, Y
+
+    check_part(part)
     values = given(
-        None, data_root=data_root, download=download, reader=reader, reader_components=reader_components
+        None,
+        data_root=data_root,
+        download=download,
+        reader=reader,
+        reader_components=reader_components,
+        labels=labels,
+        images=images,
     )
     done = write(run=run, data=data, out=out, part=part, max_unreadable=max_unreadable, **values)
     show(f"{done.images:,} images of the {done.part} part written to {out}")
     if done.unreadable:
-        show(_left_out(done.unreadable, data))
+        show(left_out(done.unreadable, data))
     for note in done.notes:
         show(f"note: {note}")
+    if out.suffix == ".parquet":
+        columns = "--x", X, "--y", Y, "--neighbors", NEAR
+        show(
+            f"look at it with: {shell_words('embedding-atlas', out, *columns)} (pip install embedding-atlas)"
+        )
 
 
 def search(
-    run: Annotated[
-        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    run: EncoderArgument,
+    image: Annotated[
+        str,
+        typer.Argument(help="Image file, the name or number of an image of the data, or words in quotes."),
     ],
-    image: Annotated[str, typer.Argument(help="Image file, or the number of an image of the data.")],
     data: Annotated[str, typer.Option(help="Images to search: a folder, or a name; see `cacr list`.")],
     k: Annotated[int, typer.Option("--k", min=1, help="Images to find.")] = 10,
     out: Annotated[
@@ -153,14 +206,18 @@ def search(
         ),
     ] = None,
     reader_components: ReaderComponents = None,
+    labels: LabelsOption = None,
+    images: ImagesOption = None,
     part: PartOption = "pretrain",
     data_root: DataRoot = None,
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,
 ) -> None:
-    """Find the images that are nearest to one image.
+    """Find the images that are nearest to one image, or to words.
 
     cacr search runs/photos holiday.jpg --data photos/ --out found.png
+
+    cacr search runs/clip "two dogs in the snow" --data photos/ --out found.png
     """
     from rich.table import Table
     from rich.text import Text
@@ -168,7 +225,7 @@ def search(
     from cacr.api import search as find
     from cacr.files import printable
 
-    _check_part(part)
+    check_part(part)
     values = given(
         None,
         data_root=data_root,
@@ -176,6 +233,8 @@ def search(
         features=features,
         reader=reader,
         reader_components=reader_components,
+        labels=labels,
+        images=images,
     )
     found = find(
         run=run,
@@ -189,7 +248,7 @@ def search(
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("cosine", justify="right")
-    labelled = found.source.labels is not None
+    labelled = any(neighbour.label is not None for neighbour in found.neighbours)
     for heading in ("class", "image") if labelled else ("image",):
         table.add_column(heading, overflow="fold")
     for neighbour in found.neighbours:
@@ -198,29 +257,42 @@ def search(
     show(table)
     show(f"nearest of {found.searched:,} images" + (f"; picture: {out}" if out else ""))
     if found.unreadable:
-        show(_left_out(found.unreadable, data))
+        show(left_out(found.unreadable, data))
+    for note in found.notes:
+        show(f"note: {note}")
 
 
 def export(
-    run: Annotated[
-        Path, typer.Argument(parser=path, help="Run folder, or a .safetensors file of an encoder.")
+    run: EncoderArgument,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="hub, timm, torch, onnx, torchvision or detectron2; see `cacr list formats`.",
+        ),
     ],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="timm, torch or onnx; see `cacr list`.")],
-    out: Annotated[Path, typer.Option(parser=path, help="File to write: .safetensors, or .onnx.")],
+    out: Annotated[
+        Path, typer.Option(parser=path, help="File to write: .safetensors, .onnx or .pth; for hub a folder.")
+    ],
+    download: Download = False,
 ) -> None:
     """Write the encoder for other software, with a model card.
 
     The file is loaded again, as that software does it, and must give the same features.
 
     cacr export runs/photos --to timm --out photos.safetensors
+
+    cacr export runs/photos --to hub --out photos-encoder
     """
     from cacr.api import export as write
 
-    done = write(run=run, to=to, out=out)
+    done = write(run=run, to=to, out=out, download=download)
     show(f"encoder: {done.file}\ndescription: {done.info}\nmodel card: {done.card}")
     if done.reader is not None:
         show(f"reader, for search and nearest neighbours: {done.reader}")
     show(f"largest difference of a feature: {done.difference:.1e} of the largest feature")
+    for note in done.notes:
+        show(f"note: {note}")
     if not done.finished:
         show("note: the run has not come to its end; this is the encoder of its last checkpoint")
     show(f"\n{done.code}")

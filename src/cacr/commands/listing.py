@@ -1,5 +1,6 @@
 """Everything that has a name, as tables."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.table import Table
@@ -7,37 +8,38 @@ from rich.table import Table
 from cacr.commands.bench import benchmark_summaries
 from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.data import SOURCES
-from cacr.encoders import ENCODERS
-from cacr.evaluation import BASELINES, PROTOCOLS, transfer_sets
-from cacr.evaluation.registry import settings_of
+from cacr.encoders import ENCODERS, HEADS, PREDICTORS
+from cacr.evaluation import (
+    BASELINES,
+    DETECTION_RECIPES,
+    METRICS,
+    PROTOCOLS,
+    settings_of,
+    transfer_sets,
+)
 from cacr.exporting import FORMATS
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
-from cacr.registry import Registry
+from cacr.methods import METHODS
+from cacr.registry import Registry, UnknownNameError, nearest
 from cacr.reporting.figures import FIGURES
+from cacr.sorting.select import WAYS
 from cacr.training.check import objective_option_names
 from cacr.training.recipes import RECIPES
 from cacr.views import PRESETS
 
 
-def listing() -> list[Table]:
-    """One table for each kind of thing."""
-    return [
-        _objectives(),
-        _frameworks(),
-        _table("recipes (--recipe)", RECIPES),
-        _table("encoders (--encoder), and every name of timm", ENCODERS),
-        _table("sources (DATA), and every folder of images", SOURCES),
-        _presets(),
-        _protocols(),
-        _table("baselines of cacr evaluate (--set baselines=[...])", BASELINES),
-        _sets(),
-        _table("export formats (cacr export --to)", FORMATS),
-        _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
-        _settings("settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings),
-        _table("figures (cacr figures --only)", FIGURES.summaries()),
-        benchmarks_table(),
-    ]
+def listing(kind: str | None = None) -> list[Table]:
+    """A table for each kind of thing, or for one kind.
+
+    Raises:
+        UnknownNameError: there is no such kind.
+    """
+    if kind is None:
+        return [make() for make in KINDS.values()]
+    if kind not in KINDS:
+        raise UnknownNameError(f"there is nothing called {kind!r} to list; {nearest(kind, list(KINDS))}")
+    return [KINDS[kind]()]
 
 
 def benchmarks_table() -> Table:
@@ -60,15 +62,31 @@ def _table(title: str, things: Registry[Any] | dict[str, str]) -> Table:
     return table
 
 
+def _methods() -> Table:
+    table = _empty(
+        "methods (--method): a framework, an objective and settings", "name", "what it is", "made of"
+    )
+    for name, summary in METHODS.summaries().items():
+        method = METHODS[name]
+        options = {**method.framework_options, **method.objective_options, **method.settings}
+        made = [method.framework, method.objective, *(f"{n}={v}" for n, v in options.items())]
+        table.add_row(name, summary, " ".join(made))
+    return table
+
+
 def _objectives() -> Table:
-    table = _empty("objectives (--objective), with their settings (--set)", "name", "what it is", "settings")
+    table = _empty(
+        "objectives (--set objective=...), with their settings (--set)", "name", "what it is", "settings"
+    )
     for name, summary in OBJECTIVES.summaries().items():
         table.add_row(name, summary, " ".join(objective_option_names(name)))
     return table
 
 
 def _frameworks() -> Table:
-    table = _empty("frameworks (--framework), with their settings (--set)", "name", "what it is", "settings")
+    table = _empty(
+        "frameworks (--set framework=...), with their settings (--set)", "name", "what it is", "settings"
+    )
     for name, summary in FRAMEWORKS.summaries().items():
         table.add_row(name, summary, " ".join(FRAMEWORKS[name].option_names()))
     return table
@@ -87,7 +105,7 @@ def _protocols() -> Table:
     table = _empty("protocols (--protocol), with their settings (--set)", "name", "what it is", "settings")
     for name, summary in PROTOCOLS.summaries().items():
         kind = settings_of(name)
-        table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.model_fields.items()))
+        table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.named().items()))
     return table
 
 
@@ -103,7 +121,36 @@ def _sets() -> Table:
 
 def _settings(title: str, kind: type[Settings]) -> Table:
     table = _empty(title, "name", "default", "what it is")
-    for name, field in kind.model_fields.items():
+    for name, field in kind.named().items():
         default = "" if field.is_required() else str(field.default)
         table.add_row(name, default, field.description or "")
     return table
+
+
+KINDS: dict[str, Callable[[], Table]] = {
+    "methods": _methods,
+    "objectives": _objectives,
+    "frameworks": _frameworks,
+    "heads": lambda: _table("heads (--set head=...)", HEADS),
+    "predictors": lambda: _table("predictors (--set predictor=...)", PREDICTORS),
+    "recipes": lambda: _table("recipes (--recipe)", RECIPES),
+    "encoders": lambda: _table("encoders (--encoder), and every name of timm", ENCODERS),
+    "sources": lambda: _table("sources (DATA), and every folder of images", SOURCES),
+    "presets": _presets,
+    "protocols": _protocols,
+    "detectors": lambda: _table(
+        "recipes of detectors (--protocol detection --set recipe=NAME)", DETECTION_RECIPES
+    ),
+    "baselines": lambda: _table("baselines of cacr evaluate (--set baselines=[...])", BASELINES),
+    "metrics": lambda: _table("metrics of cacr evaluate (--set metric=...)", METRICS),
+    "sets": _sets,
+    "ways": lambda: _table("ways to select images (cacr select --by)", WAYS),
+    "formats": lambda: _table("export formats (cacr export --to)", FORMATS),
+    "settings": lambda: _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
+    "evaluation": lambda: _settings(
+        "settings of cacr evaluate (flags, or --set name=value)", EvaluateSettings
+    ),
+    "figures": lambda: _table("figures (cacr figures --only)", FIGURES.summaries()),
+    "benchmarks": benchmarks_table,
+}
+"""What can be listed by itself: ``cacr list KIND``."""

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings, parse_assignment, read_settings_file
+from cacr.config import EvaluateSettings, PretrainSettings, Settings
 from cacr.errors import SettingsError
 from cacr.reading.files import any_path
+from cacr.reading.settings import parse_assignment, read_settings_file
 
 
 def setting(kind: type[Settings], name: str) -> Any:
@@ -38,7 +39,20 @@ SetOption = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Any other setting by its name; may be repeated."),
 ]
 DataRoot = Annotated[str | None, pretrain_setting("data_root")]
+ImagesOption = Annotated[str | None, pretrain_setting("images")]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        parser=lambda text: any_path(str(text)),
+        metavar="FILE",
+        help="CSV file with columns path and label (default: the data's own labels).",
+    ),
+]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads of data sets and weights.")]
+
+
+OPTION_FLAGS = ("text_encoder",)
+"""Flags of ``cacr pretrain`` that are options of a framework."""
 
 
 def path(text: object) -> Path:
@@ -56,7 +70,8 @@ def settings_of_run(
     context: typer.Context, assignments: list[str] | None, config: Path | None
 ) -> dict[str, Any]:
     """The settings of a run that were given: from a file, and from flags and ``--set``, which win over it."""
-    flags = {name: value for name, value in context.params.items() if name in PretrainSettings.model_fields}
+    known = {*PretrainSettings.model_fields, *OPTION_FLAGS}
+    flags = {name: value for name, value in context.params.items() if name in known}
     return (read_settings_file(config) if config else {}) | given(assignments, **flags)
 
 

@@ -8,6 +8,7 @@ import typer
 from cacr.commands.options import (
     DataRoot,
     Download,
+    ImagesOption,
     SetOption,
     given,
     path,
@@ -20,7 +21,8 @@ from cacr.files import printable
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(parser=path, help="Run folders; the others are compared with the first.")
+        list[Path],
+        typer.Argument(parser=path, help="Run folders or other encoders; all are compared with the first."),
     ],
     out: Annotated[Path | None, typer.Option(parser=path, help="Also write the comparison: .json.")] = None,
 ) -> None:
@@ -42,7 +44,8 @@ def compare(
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(parser=path, help="Run folder, or several to show side by side.")
+        list[Path],
+        typer.Argument(parser=path, help="Run folder or another encoder, or several side by side."),
     ],
     out: Annotated[
         Path | None,
@@ -70,6 +73,11 @@ def report(
     show(f"report: {page}")
     if missing:
         show(f"note: {missing}")
+    if len(runs) == 1:
+        from cacr.reporting.next_step import next_after
+
+        for line in next_after(runs[0]):
+            show(line)
 
 
 def figures(
@@ -113,7 +121,7 @@ def views(
     data: Annotated[
         str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
     ] = None,
-    images: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
+    number: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
@@ -121,6 +129,7 @@ def views(
     batch_size: Annotated[str | None, pretrain_setting("batch_size")] = None,
     seed: Annotated[str | None, pretrain_setting("seed")] = None,
     imbalance: Annotated[str | None, pretrain_setting("imbalance")] = None,
+    images: Annotated[str | None, pretrain_setting("images")] = None,
     data_root: DataRoot = None,
     download: Download = False,
     assignments: SetOption = None,
@@ -140,27 +149,36 @@ def views(
     """
     from cacr.commands.draw_views import draw_sheet
 
-    drawn = draw_sheet(settings_of_run(context, assignments, config), out, images=images)
+    drawn = draw_sheet(settings_of_run(context, assignments, config), out, images=number)
     show(f"views: {out} ({drawn})")
 
 
-def list_all() -> None:
-    """Everything that can be named: objectives, frameworks, encoders, sources, presets, protocols."""
+def list_all(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="What to list: objectives, encoders, protocols, ...; by default everything."),
+    ] = None,
+) -> None:
+    """Everything that can be named: objectives, frameworks, encoders, sources, presets, protocols.
+
+    cacr list protocols
+    """
     from cacr.commands.listing import listing
 
-    for table in listing():
+    for table in listing(kind):
         show(table)
         show("")
 
 
 def doctor(
     target: Annotated[str | None, typer.Argument(help="A run folder or a data folder to examine.")] = None,
+    images: ImagesOption = None,
     data_root: DataRoot = None,
 ) -> None:
     """What this machine can do; what is wrong with a run or with data."""
     from cacr.commands.doctor import examine
 
-    for part in examine(target, root=Path(data_root or "data")):
+    for part in examine(target, root=Path(data_root or "data"), images=images):
         show(part)
 
 

@@ -44,12 +44,18 @@ def pretrain(
     out: Annotated[
         Path | None, typer.Option(parser=path, help="Run folder: absent or empty, or with --resume the run.")
     ] = None,
+    method: Annotated[str | None, pretrain_setting("method")] = None,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
     width: Annotated[str | None, pretrain_setting("width")] = None,
     init: Annotated[str | None, pretrain_setting("init")] = None,
-    framework: Annotated[str | None, pretrain_setting("framework")] = None,
-    objective: Annotated[str | None, pretrain_setting("objective")] = None,
+    text_encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="With captions: clip, from scratch, or a local folder of Hugging Face (default: clip).",
+        ),
+    ] = None,
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
     views: Annotated[str | None, pretrain_setting("views")] = None,
     batch_size: Annotated[str | None, pretrain_setting("batch_size")] = None,
@@ -61,6 +67,8 @@ def pretrain(
     seed: Annotated[str | None, pretrain_setting("seed")] = None,
     devices: Annotated[str | None, pretrain_setting("devices")] = None,
     nodes: Annotated[str | None, pretrain_setting("nodes")] = None,
+    images: Annotated[str | None, pretrain_setting("images")] = None,
+    labels: Annotated[str | None, pretrain_setting("labels")] = None,
     imbalance: Annotated[str | None, pretrain_setting("imbalance")] = None,
     on_collapse: Annotated[str | None, pretrain_setting("on_collapse")] = None,
     data_root: DataRoot = None,
@@ -86,6 +94,8 @@ def pretrain(
 
     cacr pretrain cifar10 --data-root ~/data --out runs/c10 --views 5 --epochs 200 --set t_neg=0.9
 
+    cacr pretrain pairs:photos/train.jsonl --method clip --out runs/clip
+
     cacr pretrain --out runs/c10 --resume
 
     cacr pretrain --recipe imagenet-moco-v2-cacr-k4 --devices 8 --dry-run
@@ -100,7 +110,7 @@ def pretrain(
         raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
     from cacr.api import pretrain as train
     from cacr.diagnostics.selection import describe_best
-    from cacr.reporting.next_step import next_step
+    from cacr.reporting.next_step import next_lines
     from cacr.runs.folder import RunFolder
     from cacr.runs.run import Run
 
@@ -111,7 +121,8 @@ def pretrain(
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):
             show(best)
-        show("what next? {0.words} {0.command}".format(next_step(Run.open(out))))
+        for line in next_lines(Run.open(out)):
+            show(line)
     _finish(outcome.status)
 
 

@@ -19,7 +19,7 @@ from cacr.data.stream import Raw
 from cacr.errors import UnreadableImageError, UserError
 
 T = TypeVar("T")
-Crop = Callable[[Image.Image, torch.Generator], list[torch.Tensor]]
+Crop = Callable[[Image.Image | torch.Tensor, torch.Generator], list[torch.Tensor]]
 _MOST_REPLACEMENTS = 1000
 
 
@@ -108,11 +108,18 @@ class Decoder(Dataset[Batch | WorkerFailure]):
     def _views(self, index: int, epoch: int, raw: Raw | None) -> list[torch.Tensor]:
         if (worker := get_worker_info()) is not None:
             self.in_hand[worker.id] = torch.tensor([os.getpid(), index])
-        image = self.source.read(index, self.at_least) if raw is None else raw.decode(self.at_least)
+        image: Image.Image | torch.Tensor
+        if raw is not None:
+            image = raw.decode(self.at_least)
+        elif self.source.deep:
+            image = self.source.read_pixels(index)
+        else:
+            image = self.source.read(index, self.at_least)
         try:
             return self.crop(image, sample_generator(self.seed, epoch, index))
         except Exception as error:
-            error.add_note(f"while cropping {self.source.describe(index)} ({image.width} x {image.height})")
+            size = tuple(image.shape) if isinstance(image, torch.Tensor) else image.size
+            error.add_note(f"while cropping {self.source.describe(index)} ({size})")
             raise
 
     def _targets(

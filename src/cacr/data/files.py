@@ -22,7 +22,7 @@ class Paths:
     """
 
     def __init__(self, root: Path, names: Iterable[str]) -> None:
-        self._root = root
+        self.root = root
         encoded = [os.fsencode(name) for name in names]
         self._ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
         self._starts = self._ends - np.array([len(name) for name in encoded], dtype=np.int64)
@@ -32,7 +32,7 @@ class Paths:
         return len(self._ends)
 
     def __getitem__(self, index: int) -> Path:
-        return self._root / os.fsdecode(self._names[self._starts[index] : self._ends[index]])
+        return self.root / os.fsdecode(self._names[self._starts[index] : self._ends[index]])
 
     def __iter__(self) -> Iterator[Path]:
         return (self[index] for index in range(len(self)))
@@ -40,7 +40,7 @@ class Paths:
     def subset(self, indices: Indices) -> "Paths":
         """These names only, sharing the block."""
         part = object.__new__(Paths)
-        part._root, part._names = self._root, self._names
+        part.root, part._names = self.root, self._names
         part._starts, part._ends = self._starts[indices], self._ends[indices]
         return part
 
@@ -65,6 +65,11 @@ class FileSource(Source):
     ) -> None:
         super().__init__(name, labels=labels, class_names=class_names, captions=captions, notes=notes)
         self.paths = Paths(root, names)
+
+    @property
+    def root(self) -> Path:
+        """The folder in which all of the files lie."""
+        return self.paths.root
 
     def __len__(self) -> int:
         return len(self.paths)

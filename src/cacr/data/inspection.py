@@ -9,20 +9,31 @@ from hashlib import blake2b
 from io import BytesIO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from cacr.data.annotated import AnnotatedSource
 from cacr.data.errors import Problem
 from cacr.data.files import FileSource
+from cacr.data.pixels import DUPLICATE, linked, shrunk
+from cacr.data.scan import list_images
 from cacr.data.source import Indices, Source
 from cacr.data.stream import StreamSource
+from cacr.data.unread import unread_files
 from cacr.decode import open_image, read_rgb, require_regular
 from cacr.errors import UnreadableImageError
 from cacr.files import printable
+from cacr.reading.files import kind_of
 
 _THREADS = 8
 _GLANCE = 64  # pixels: enough to see whether an image is blank
 _TINY, _HUGE, _LONG = 16, 20_000_000, 4.0
-_FEW_IMAGES, _STEEP = 1000, 100
+_STEEP = 100
+_ANNOTATIONS = (".xml", ".json", ".txt")  # of images with boxes: they are read, though not as images
+_AT_ONCE = 1024  # images that are compared with all others at once
+
+FEW_IMAGES = 1000
+"""Fewer are few to learn from without labels."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,12 @@ class Inspection:
         sizes: (width, height) of the smallest, the median and the largest image by area.
         formats: file formats and how many of each.
         classes: images in each class, of all images; None without labels.
+        objects: marked objects of each class, of all images; None where none are marked.
+        skipped: annotations that were left out: where, and why.
         unreadable: images that cannot be decoded.
         duplicates: groups of images with the same content.
+        near: groups of images whose pixels are nearly the same, though not their content.
+        unread: kinds of files in the folder that are not read, with their number and the reason.
         warnings: what looks wrong, in sentences.
     """
 
@@ -49,7 +64,11 @@ class Inspection:
     classes: dict[str, int] | None
     unreadable: tuple[Problem, ...]
     duplicates: tuple[tuple[str, ...], ...]
+    near: tuple[tuple[str, ...], ...]
+    unread: tuple[str, ...]
     warnings: tuple[str, ...]
+    objects: dict[str, int] | None = None
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,7 @@ class _Look:
     size: tuple[int, int]
     format: str
     blank: bool
+    pixels: NDArray[np.float32]
 
 
 def inspect_source(source: Source, *, at_most: int = 5000) -> Inspection:
@@ -75,6 +95,9 @@ def inspect_source(source: Source, *, at_most: int = 5000) -> Inspection:
     for look in looks:
         groups[look.digest].append(printable(source.describe(look.index)))
     duplicates = tuple(tuple(group) for group in groups.values() if len(group) > 1)
+    near = tuple(
+        tuple(printable(source.describe(looks[place].index)) for place in group) for group in _near(looks)
+    )
     classes = source.class_counts()
     return Inspection(
         name=source.name,
@@ -85,7 +108,11 @@ def inspect_source(source: Source, *, at_most: int = 5000) -> Inspection:
         classes=classes,
         unreadable=tuple(problems),
         duplicates=duplicates,
-        warnings=(*_image_warnings(looks, problems, duplicates), *_set_warnings(len(source), classes)),
+        near=near,
+        unread=_unread(source),
+        warnings=(*_image_warnings(looks, problems, duplicates, near), *_set_warnings(len(source), classes)),
+        objects=source.object_counts() if isinstance(source, AnnotatedSource) else None,
+        skipped=source.skipped if isinstance(source, AnnotatedSource) else (),
     )
 
 
@@ -114,17 +141,52 @@ def _look(source: Source, index: int) -> _Look | Problem:
         image = source.read(index)
     except UnreadableImageError as error:
         return Problem(index, error.where, error.reason)
-    return _Look(index, _digest(image.tobytes()), image.size, "array", _is_blank(image))
+    return _Look(index, _digest(image.tobytes()), image.size, "array", _is_blank(image), _small(image))
 
 
 def _look_at_content(index: int, where: str, content: bytes) -> _Look | Problem:
     try:
         with open_image(BytesIO(content), where) as image:
             size, kind = image.size, image.format or "unknown"
-        blank = _is_blank(read_rgb(BytesIO(content), where, _GLANCE))
+        glance = read_rgb(BytesIO(content), where, _GLANCE)
     except UnreadableImageError as error:
         return Problem(index, error.where, error.reason)
-    return _Look(index, _digest(content), size, kind, blank)
+    return _Look(index, _digest(content), size, kind, _is_blank(glance), _small(glance))
+
+
+def _small(image: Image.Image) -> NDArray[np.float32]:
+    return shrunk(image).astype(np.float32)
+
+
+def _near(looks: list[_Look]) -> list[list[int]]:
+    """Groups of places in ``looks`` whose pixels correlate as those of copies do; copies themselves are one of them.
+
+    Blank images are left out: all of one colour look alike.
+    """
+    first = {look.digest: place for place, look in reversed(list(enumerate(looks)))}
+    places = sorted(place for place in first.values() if not looks[place].blank)
+    if len(places) < 2:
+        return []
+    x = np.stack([looks[place].pixels for place in places])
+    x -= x.mean(axis=1, keepdims=True)
+    x /= np.linalg.norm(x, axis=1, keepdims=True).clip(min=1e-6)
+    links = []
+    for start in range(0, len(x), _AT_ONCE):
+        rows, columns = np.nonzero(x[start : start + _AT_ONCE] @ x.T >= DUPLICATE)
+        links.append(np.stack([rows + start, columns], axis=1))
+    members = defaultdict(list)
+    for place, number in zip(places, linked(np.concatenate(links), len(x)).tolist(), strict=True):
+        members[number].append(place)
+    return [group for group in members.values() if len(group) > 1]
+
+
+def _unread(source: Source) -> tuple[str, ...]:
+    if not isinstance(source, FileSource) or kind_of(source.root) != "folder":
+        return ()
+    others = list_images(source.root).others
+    if isinstance(source, AnnotatedSource):
+        others = Counter({kind: count for kind, count in others.items() if kind not in _ANNOTATIONS})
+    return tuple(unread_files(others))
 
 
 def _digest(content: bytes) -> bytes:
@@ -136,7 +198,10 @@ def _is_blank(image: Image.Image) -> bool:
 
 
 def _image_warnings(
-    looks: list[_Look], problems: list[Problem], duplicates: tuple[tuple[str, ...], ...]
+    looks: list[_Look],
+    problems: list[Problem],
+    duplicates: tuple[tuple[str, ...], ...],
+    near: tuple[tuple[str, ...], ...],
 ) -> Iterator[str]:
     examined = len(looks) + len(problems)
 
@@ -146,6 +211,7 @@ def _image_warnings(
 
     yield from of(len(problems), "cannot be read")
     yield from of(sum(len(group) - 1 for group in duplicates), "are exact copies of another")
+    yield from of(sum(len(group) - 1 for group in near), "are near-duplicates of another")
     yield from of(sum(look.blank for look in looks), "are blank: one colour only")
     yield from of(sum(min(look.size) < _TINY for look in looks), f"have a side shorter than {_TINY} pixels")
     long = sum(max(look.size) > _LONG * min(look.size) for look in looks)
@@ -155,8 +221,11 @@ def _image_warnings(
 
 
 def _set_warnings(count: int, classes: dict[str, int] | None) -> Iterator[str]:
-    if count < _FEW_IMAGES:
-        yield f"{count:,} images are few to learn from"
+    if count < FEW_IMAGES:
+        yield (
+            f"{count:,} images are few to learn from: an encoder that starts from nothing will know little; start from "
+            "pretrained weights, or use these as they are"
+        )
     if classes:
         empty = [name for name, number in classes.items() if not number]
         least, most = min(number for number in classes.values() if number), max(classes.values())

@@ -1,7 +1,7 @@
 """Batches of a source: in a reproducible order, shared out over processes, resumable at any batch."""
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, repeat
 
 import numpy as np
 import torch
@@ -90,17 +90,25 @@ class Loader:
             self._workers = Workers(decoder, workers, pin_memory=pin_memory)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from number ``start`` on; one epoch at a time.
+        """The batches of an epoch from number ``start`` on, as :meth:`epochs` gives them."""
+        return self.epochs([epoch], start)
+
+    def epochs(self, epochs: Iterable[int], start: int = 0) -> Iterator[Batch]:
+        """The batches of epochs one after the other, of the first from number ``start`` on; one such pass at a time.
+
+        Processes that decode go on over the end of an epoch: the first batches of the next one are ready by then.
 
         Raises:
             UserError: too many images cannot be read, or a worker failed; the message names the file.
         """
+        begun = zip(epochs, chain([start], repeat(0)), strict=False)
         if self._workers is None:
-            return self._index(epoch, start)
-        if isinstance(self.source, StreamSource):
-            work = read_ahead(_stream(self.source, self._plan, epoch, start), BATCHES_AHEAD)
-        else:
-            work = _choose(self._plan, epoch, start)
+            return self._index(begun)
+        source, plan = self.source, self._plan
+        if isinstance(source, StreamSource):
+            images = chain.from_iterable(_stream(source, plan, epoch, first) for epoch, first in begun)
+            return self._decode(self._workers, read_ahead(images, BATCHES_AHEAD))
+        work = chain.from_iterable(_choose(plan, epoch, first) for epoch, first in begun)
         return self._decode(self._workers, work)
 
     def close(self) -> None:
@@ -108,10 +116,10 @@ class Loader:
         if self._workers is not None:
             self._workers.close()
 
-    def _index(self, epoch: int, start: int) -> Iterator[Batch]:
+    def _index(self, begun: Iterator[tuple[int, int]]) -> Iterator[Batch]:
         assert isinstance(self.source, ArraySource)  # every other source has workers
         labels, captions = self.source.labels, self.source.captions
-        for indices in self._plan.batches(epoch, start):
+        for indices in chain.from_iterable(self._plan.batches(epoch, first) for epoch, first in begun):
             batch = Batch(
                 images=self.source.take(indices),
                 index=torch.from_numpy(indices),

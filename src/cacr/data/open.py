@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import cacr.data.sources  # noqa: F401  (each of its files registers itself)
+from cacr.data.named_images import choose_images
 from cacr.data.registry import SOURCES, Part, Request
 from cacr.data.source import Source
 from cacr.errors import UserError
@@ -13,7 +14,12 @@ _BY_SUFFIX = {".npz": "npz", ".npy": "npy", ".jsonl": "pairs"}
 
 
 def open_source(
-    spec: str, *, part: Part = "pretrain", root: Path = Path("data"), download: bool = False
+    spec: str,
+    *,
+    part: Part = "pretrain",
+    root: Path = Path("data"),
+    download: bool = False,
+    images: str | None = None,
 ) -> Source:
     """Open data by its name or path.
 
@@ -26,11 +32,16 @@ def open_source(
         part: ``pretrain`` (all that may be learned from without labels), ``train`` or ``test``.
         root: where named sets are kept.
         download: allow the network, where a set is not yet under ``root``.
+        images: a file that lists the images to use, or ``except:FILE``; see :func:`choose_images`.
 
     Raises:
         MissingPartError: the data has no such part.
         UserError: there is no such data, or no image in it.
     """
+    return choose_images(_open(spec, part, root, download), images)
+
+
+def _open(spec: str, part: Part, root: Path, download: bool) -> Source:
     name, _, argument = spec.partition(":")
     if name in SOURCES:
         return SOURCES[name](Request(spec, argument, part, root, download))

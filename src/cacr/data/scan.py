@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cacr.data.unread import HIDDEN, SPECIAL, WITHOUT_SUFFIX
+from cacr.decode import has_image_content
 from cacr.errors import UserError
 
 IMAGE_SUFFIXES = frozenset(
@@ -30,10 +32,14 @@ class Listing:
         return sorted({name.split("/", 1)[0] for name in self.names if "/" in name})
 
 
-def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
-    """All image files below a folder, known by their suffix; hidden files and folders are left out.
+def list_images(
+    folder: Path, only: Collection[str] | None = None, suffixes: Collection[str] = IMAGE_SUFFIXES
+) -> Listing:
+    """All image files below a folder, known by their suffix, or without one by how their content begins.
 
-    ``only`` names the immediate sub-folders to look into, where not all are wanted.
+    Hidden files and folders are left out.
+
+    ``only`` names the immediate sub-folders to look into, where not all are wanted, ``suffixes`` what a name ends in.
 
     Links to folders are followed, each real folder once, so that a link to a parent does no harm.
 
@@ -54,22 +60,23 @@ def list_images(folder: Path, only: Collection[str] | None = None) -> Listing:
             with os.scandir(here) as entries:
                 for entry in entries:
                     if _is_hidden(entry.name):
+                        listing.others[HIDDEN] += 1
                         continue
                     kind = _kind(entry)
                     if kind == "folder":
                         pending.append(f"{prefix}{entry.name}/")
                     elif kind == "special":
-                        listing.others["pipe, socket or device"] += 1
+                        listing.others[SPECIAL] += 1
                     else:
                         suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122  (millions of names)
-                        if suffix in IMAGE_SUFFIXES:
+                        if suffix in suffixes or (not suffix and has_image_content(entry.path)):
                             listing.names.append(prefix + entry.name)
                         else:
-                            listing.others[suffix or "without suffix"] += 1
+                            listing.others[suffix or WITHOUT_SUFFIX] += 1
         except OSError as error:
             raise UserError(f"{here} cannot be read: {error.strerror or error}") from error
     if not listing.names:
-        raise UserError(_no_images(listing))
+        raise UserError(_no_images(listing, suffixes))
     listing.names.sort()
     return listing
 
@@ -102,7 +109,7 @@ def _kind(entry: os.DirEntry[str]) -> Literal["folder", "file", "special"]:
         return "file"
 
 
-def _no_images(listing: Listing) -> str:
-    message = f"{listing.folder} holds no images (looked for {' '.join(sorted(IMAGE_SUFFIXES))}"
+def _no_images(listing: Listing, suffixes: Collection[str]) -> str:
+    message = f"{listing.folder} holds no images (looked for {' '.join(sorted(suffixes))}"
     found = ", ".join(f"{count:,} {suffix}" for suffix, count in listing.others.most_common(5))
     return f"{message}; found {found})" if found else f"{message}; it has no files at all)"

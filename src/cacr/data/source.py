@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from cacr.data.levels import levels, preview
 from cacr.errors import UserError
 
 Indices = NDArray[np.int64]
@@ -59,6 +60,22 @@ class Source(ABC):
         if self.labels is not None:
             _check_labels(name, self.labels, self.class_names)
 
+    deep = False
+    """Whether images are more than 8-bit RGB: they are then trained on as :meth:`read_pixels` gives them."""
+
+    @property
+    def channels(self) -> int:
+        """Of every image."""
+        return 3
+
+    def read_pixels(self, index: int) -> torch.Tensor:
+        """The image as levels, float32 (channels, h, w) from 0 to 255, without loss.
+
+        Raises:
+            UnreadableImageError: names the file.
+        """
+        return levels(np.asarray(self.read(index)).transpose(2, 0, 1))
+
     @property
     def image_size(self) -> tuple[int, int] | None:
         """Height and width of images that lie decoded in memory, all of one size; None where each is a file."""
@@ -97,6 +114,13 @@ class Source(ABC):
         noted = copy.copy(self)
         noted.notes = self.notes + notes
         return noted
+
+    def labelled(self, labels: Indices, class_names: Sequence[str]) -> Self:
+        """The same source with these labels (N,) in place of its own."""
+        other = copy.copy(self)
+        other.labels, other.class_names = np.asarray(labels, dtype=np.int64), tuple(class_names)
+        _check_labels(self.name, other.labels, other.class_names)
+        return other
 
     def named(self) -> Self:
         """The same source with a name for each class: its number, where the source itself gives none.
@@ -175,7 +199,10 @@ def _check_labels(name: str, labels: Indices, class_names: tuple[str, ...] | Non
 
 
 class ArraySource(Source):
-    """Equally sized images as one uint8 tensor (N, 3, height, width), in memory or memory-mapped."""
+    """Equally sized images as one tensor (N, channels, height, width), in memory or memory-mapped.
+
+    It is uint8, or uint16 with values that are used without loss.
+    """
 
     def __init__(
         self,
@@ -187,20 +214,30 @@ class ArraySource(Source):
         captions: Sequence[Captions] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
-            raise ValueError(f"images must be uint8 (N, 3, H, W), not {images.dtype} {tuple(images.shape)}")
+        if images.dtype not in (torch.uint8, torch.uint16) or images.ndim != 4:
+            raise ValueError(
+                f"images must be uint8 or uint16 (N, channels, H, W), not {images.dtype} {tuple(images.shape)}"
+            )
         super().__init__(name, labels=labels, class_names=class_names, captions=captions, notes=notes)
-        self._base = images
+        # Few operations know uint16: the same bytes as int16 can be indexed.
+        self._sixteen = images.dtype == torch.uint16
+        self._base = images.view(torch.int16) if self._sixteen else images
+        self.deep = self._sixteen or self.channels != 3
         self._rows: torch.Tensor | None = (
             None  # a subset of a memory-mapped file must not be copied into memory
         )
 
     @property
     def images(self) -> torch.Tensor:
-        """(N, 3, height, width) uint8; a subset is copied together when it is first asked for."""
+        """(N, channels, height, width), uint8 or uint16; a subset is copied together when it is first asked for."""
         if self._rows is not None:
             self._base, self._rows = self._base[self._rows], None
-        return self._base
+        return self._base.view(torch.uint16) if self._sixteen else self._base
+
+    @property
+    def channels(self) -> int:
+        """Of every image."""
+        return self._base.shape[1]
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -208,16 +245,23 @@ class ArraySource(Source):
         return self._base.shape[2], self._base.shape[3]
 
     def take(self, indices: Indices) -> torch.Tensor:
-        """These images, (n, 3, height, width) uint8, contiguous."""
+        """These images, (n, channels, height, width), contiguous: uint8, or levels in float32 of 16 bits."""
         rows = torch.from_numpy(indices)
-        return self._base[rows if self._rows is None else self._rows[rows]].contiguous()
+        found = self._base[rows if self._rows is None else self._rows[rows]].contiguous()
+        return levels(found.numpy().view(np.uint16)) if self._sixteen else found
 
     def __len__(self) -> int:
         return len(self._base) if self._rows is None else len(self._rows)
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """The image as plain RGB."""
+        """The image as plain RGB, or what a person sees of one with more channels or bits."""
+        if self.deep:
+            return preview(self.read_pixels(index))
         return Image.fromarray(self.take(np.array([index]))[0].permute(1, 2, 0).numpy())
+
+    def read_pixels(self, index: int) -> torch.Tensor:
+        """The image as levels (channels, height, width)."""
+        return self.take(np.array([index]))[0].float()
 
     def _select(self, indices: Indices) -> None:
         rows = torch.from_numpy(indices)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cacr.data.source import Captions, Indices, Source
 from cacr.decode import read_rgb
-from cacr.errors import UserError
+from cacr.errors import UnreadableImageError, UserError
 from cacr.files import printable
 
 T = TypeVar("T")
@@ -22,16 +22,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Raw:
-    """One image of a stream, not yet decoded."""
+    """One image of a stream, not yet decoded.
+
+    Attributes:
+        captioned: Whether it is of no use without a caption.
+    """
 
     index: int
     where: str
     content: bytes
     label: int | None = None
     captions: Captions | None = None
+    captioned: bool = False
 
     def decode(self, at_least: int | None = None) -> Image.Image:
         """The image as plain RGB (see ``decode.read_rgb``)."""
+        if self.captioned and not any(sentence.strip() for sentence in self.captions or ()):
+            raise UnreadableImageError(printable(self.where), "it has no caption")
         return read_rgb(BytesIO(self.content), printable(self.where), at_least)
 
 
@@ -48,6 +55,10 @@ class StreamSource(Source):
 
     Images are numbered through all shards. ``labels`` may be unknown although the images have some: they
     then come with each image. A subset must be ascending: a stream keeps its order.
+
+    Attributes:
+        captioned: Whether images without a caption are left out, as those that cannot be decoded are: who has no
+            caption is known only when it is read.
     """
 
     def __init__(
@@ -60,6 +71,7 @@ class StreamSource(Source):
     ) -> None:
         super().__init__(name, labels=labels, notes=notes)
         self.shards = tuple(shards)
+        self.captioned = False
         self._first = np.cumsum([0] + [shard.count for shard in shards])
         self._kept: Indices | None = None  # numbers through all shards, ascending; None: all
 
@@ -106,7 +118,7 @@ class StreamSource(Source):
         wanted = {int(place): index + first + step for step, place in enumerate(places[first:last])}
         for place, raw in enumerate(self.read_shard(shard)):
             if place in wanted:
-                yield replace(raw, index=wanted.pop(place))
+                yield replace(raw, index=wanted.pop(place), captioned=self.captioned)
                 if not wanted:
                     return
         raise UserError(f"{shard.url} holds fewer than the {shard.count:,} images it is said to hold")

@@ -40,7 +40,7 @@ class Workers:
             persistent_workers=count > 0,
             prefetch_factor=BATCHES_AHEAD if count else None,
             pin_memory=pin_memory,
-            worker_init_fn=_quiet,
+            worker_init_fn=leave_signals,
         )
 
     def run(self, work: Iterator[Work]) -> Iterator[Batch]:
@@ -51,7 +51,7 @@ class Workers:
         """
         self._queue.work = work
         try:
-            with _held_signals():
+            with held_signals():
                 batches = iter(self._loader)
             for batch in batches:
                 if isinstance(batch, WorkerFailure):
@@ -103,7 +103,7 @@ def _as_it_is(item: Any) -> Any:
 
 
 @contextmanager
-def _held_signals() -> Iterator[None]:
+def held_signals() -> Iterator[None]:
     """Keep Ctrl-C and SIGTERM from processes that are being started, until they ignore them by themselves.
 
     What a process that was forked from this one does with a signal before that, it would do in this one's name.
@@ -115,7 +115,7 @@ def _held_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _quiet(number: int) -> None:
+def leave_signals(number: int) -> None:
     """Leave Ctrl-C and SIGTERM to the main process, which saves the run; keep Pillow's remarks quiet."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

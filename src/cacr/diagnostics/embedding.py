@@ -10,20 +10,22 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from cacr.data import Batch, Loader, Source
+from cacr.data.captions import without_empty
 from cacr.data.errors import too_many_unreadable
 from cacr.data.order import share
 from cacr.features.encode import centre_view
-from cacr.frameworks import gather
+from cacr.frameworks import ImageText, gather
 from cacr.randomness import generator
+from cacr.training.held_out import KEPT_BYTES, MEASURED_AT_ONCE
 from cacr.training.job import Training
 from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
 from cacr.views import Augmentation, Views, strengthened
 
-CHUNK = 64
+CHUNK = MEASURED_AT_ONCE
 """Images in a forward pass, and the unit in which they are shared out."""
 
-MOST_BYTES = 2**29
-"""Of crops that are kept in memory, over all processes; fewer images are measured where they would take more."""
+MOST_BYTES = KEPT_BYTES
+"""Of crops that are kept in memory; fewer images are measured where they would take more."""
 
 
 PIXELS = 32
@@ -51,11 +53,13 @@ class Embedded(NamedTuple):
         z: (views, images, dim) embeddings of random views, before they are made unit vectors.
         features: those of the encoder.
         labels: (images,) or None.
+        texts: (images, dim) embeddings of a caption of each image, where the method reads captions.
     """
 
     z: Tensor
     features: ViewFeatures
     labels: Tensor | None
+    texts: Tensor | None = None
 
 
 class HeldOutImages:
@@ -67,8 +71,11 @@ class HeldOutImages:
 
     Attributes:
         views: makes the views: the one of evaluation, random ones as in training, stronger ones.
+        centre: which of them is the one of evaluation.
         random: which of them are the random ones.
     """
+
+    centre = slice(0, 1)
 
     def __init__(self, job: Training, source: Source) -> None:
         self._job = job
@@ -83,7 +90,7 @@ class HeldOutImages:
             device=job.fabric.device,
         )
         if source.image_size is None:  # their crops are kept
-            each = sum(3 * view.size**2 for view in self.views.augmentations)
+            each = sum(self.views.channels * view.size**2 for view in self.views.augmentations)
             source = source.subset(np.arange(min(len(source), max(2, MOST_BYTES // each))))
         fabric = job.fabric
         # Whole chunks are shared out, so that draws do not depend on the number of processes.
@@ -125,17 +132,32 @@ class HeldOutImages:
         """Pass the images through the model; every process must call this."""
         method = self._job.method
         features, embeddings = [], []
-        with at_rest(method), self._job.fabric.autocast():
-            for views in self.chunks():
-                seen = torch.cat([method.encoder(x.flatten(0, 1)).unflatten(0, x.shape[:2]) for x in views])
-                random = seen[self.random]
-                embeddings.append(method.head(random.flatten(0, 1)).unflatten(0, random.shape[:2]).float())
+        with at_rest(method):
+            for views in self.chunks():  # made in float32, as those of training are
+                with self._job.fabric.autocast():
+                    seen = torch.cat(
+                        [method.encoder(x.flatten(0, 1)).unflatten(0, x.shape[:2]) for x in views]
+                    )
+                    random = seen[self.random]
+                    z = method.head(random.flatten(0, 1)).unflatten(0, random.shape[:2])
+                embeddings.append(z.float())
                 features.append(self._compared(seen).float())
         z = torch.cat(embeddings, dim=1)
         labels = None if self._labels is None else self._labels.to(z.device)
         if labels is not None and self._shared:
             labels = gather(labels[None, :, None])[0, :, 0]
-        return Embedded(gather(z) if self._shared else z, self._of_all(features), labels)
+        return Embedded(gather(z) if self._shared else z, self._of_all(features), labels, self._texts())
+
+    def _texts(self) -> Tensor | None:
+        """Embeddings of the first caption of each image of all processes; None without captions."""
+        method = self._job.method
+        told = [each for batch in self._batches() for each in batch.captions or ()]
+        chosen = [next(iter(without_empty(captions)), "") for captions in told]
+        if not isinstance(method, ImageText) or not chosen or not all(chosen):
+            return None
+        with at_rest(method):
+            texts = method.embed_captions(chosen).float()
+        return gather(texts[None])[0] if self._shared else texts
 
     @torch.no_grad()
     def pixels(self) -> ViewFeatures:
@@ -164,10 +186,13 @@ def _pixels(views: Tensor) -> Tensor:
 
 
 def measured_views(views: Views) -> list[Augmentation]:
-    """The views of training that are measured: those of the largest size, at least two, at most five."""
+    """The views of training that are measured: five, those of the largest size by turns.
+
+    So that figures of runs with one positive show as many positives as those of others.
+    """
     size = max(view.size for view in views.augmentations)
     large = [view for view in views.augmentations if view.size == size]
-    return (large if len(large) > 1 else large * 2)[:MEASURED_VIEWS]
+    return (MEASURED_VIEWS * large)[:MEASURED_VIEWS]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from cacr.diagnostics import evidence, measures
+from cacr.diagnostics.captions import measure_captions
 from cacr.diagnostics.embedding import PIXELS, Embedded, ViewFeatures
 from cacr.diagnostics.evidence import measure_features
 from cacr.diagnostics.measures import measure_embeddings, online_knn
@@ -20,6 +21,8 @@ def measure(seen: Embedded, pixels: ViewFeatures | None, *, t_pos: float, t_neg:
         t_neg: t- of the training.
     """
     figures = measure_embeddings(seen.z, t_pos=t_pos, t_neg=t_neg) | _of_features(seen.features, seen.labels)
+    if seen.texts is not None:
+        figures |= measure_captions(seen.z[0], seen.texts)
     if pixels is not None:
         of_pixels = _of_features(pixels, seen.labels)
         figures |= {f"pixels_{name}": value for name, value in of_pixels.items()}

@@ -10,7 +10,7 @@ from cacr.diagnostics.measurement import how_measured, measure
 from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import draw_pictures, is_due
 from cacr.diagnostics.trivial import trivial_loss
-from cacr.diagnostics.verdict import STOPPING, diverging, judge
+from cacr.diagnostics.verdict import STOPPING, judge, judge_end
 from cacr.losses.engine.pairs import unit
 from cacr.runs import scales
 from cacr.runs.rows import GrowingRows
@@ -95,7 +95,7 @@ class RunObserver:
                 measured["trivial_loss"] = self._trivial_loss
             self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
             rows = [*self._rows.read(), {"step": step, "epoch": epoch, **figures, **measured}]
-            verdict = judge(rows, full_rank=min(z.shape[1:]), trivial_loss=self._trivial_loss)
+            verdict = judge(rows, images=z.shape[1], dim=z.shape[2], trivial_loss=self._trivial_loss)
             stop = verdict is not None and self._tell(verdict)
             best = self._job.settings.keep_best and is_best(self._job.run, rows)
             seen = Seen(measured, _short(measured), stop, best)
@@ -104,8 +104,7 @@ class RunObserver:
     def diverged(self, step: int, epoch: float, what: str) -> None:
         """Learn that the run ends here (see :class:`cacr.training.observer.Observer`)."""
         if self._job.fabric.is_global_zero:
-            name, evidence, advice = diverging([what])
-            write_verdict(self._job.run.verdict, Verdict(name, evidence, advice, step, epoch))
+            write_verdict(self._job.run.verdict, judge_end(what, step, epoch))
 
     def _tell(self, verdict: Verdict) -> bool:
         """Store a verdict, print it when it is another than before, and say whether the run is to stop."""
@@ -119,7 +118,9 @@ class RunObserver:
         return stop
 
     def _keep(self, snapshot: Snapshot) -> None:
-        if is_due(snapshot.epoch, self._job.settings.epochs, self._epochs_kept):
+        job = self._job
+        length = job.total_steps * job.settings.accumulate / job.loader.batches_per_epoch
+        if is_due(snapshot.epoch, min(length, job.settings.epochs), self._epochs_kept):
             write_snapshot(self._job.run.diagnostics, snapshot)
             self._epochs_kept.append(snapshot.epoch)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cacr.encoders.files import WEIGHTS, reader_file
+from cacr.encoders.head_file import HEAD1
 from cacr.errors import UserError
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
@@ -34,7 +35,8 @@ def drop_best_after(run: RunFolder, step: int) -> None:
     kept = _measured(RunFolder(run.best))
     if not kept or kept["step"] > step:
         weights = run.best / WEIGHTS
-        for path in (weights, weights.with_suffix(".json"), reader_file(weights)):
+        beside = (weights.with_suffix(".json"), reader_file(weights), weights.with_name(HEAD1))
+        for path in (weights, *beside):
             path.unlink(missing_ok=True)
 
 

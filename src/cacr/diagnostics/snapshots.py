@@ -6,7 +6,7 @@ from torch.nn.functional import interpolate
 
 from cacr.diagnostics.embedding import HeldOutImages
 from cacr.runs.snapshots import Pictures
-from cacr.views.pixels import as_bytes, unnormalised
+from cacr.views.pixels import as_bytes, as_rgb, unnormalised
 
 IMAGES = 128
 """Images of the batch, the first ones of those that are measured."""
@@ -25,7 +25,7 @@ Of 200 epochs these are 0, 1, 20, 60 and 200; the paper shows 1, 20 and 200.
 """
 
 
-def is_due(epoch: float, epochs: int, kept: list[float]) -> bool:
+def is_due(epoch: float, epochs: float, kept: list[float]) -> bool:
     """Whether embeddings are kept after ``epoch`` of ``epochs``, where they were after the epochs ``kept``."""
     if not kept or epoch >= epochs:
         return True
@@ -34,19 +34,27 @@ def is_due(epoch: float, epochs: int, kept: list[float]) -> bool:
 
 
 def draw_pictures(images: HeldOutImages) -> Pictures:
-    """Small pictures of the batch, as the views show it, from this process's images.
+    """Small pictures of the batch, as the views show it and as it is, from this process's images.
 
     There are fewer than :data:`IMAGES` where this process has fewer.
     """
     first: list[Tensor] = []
     queries: list[Tensor] = []
+    originals: list[Tensor] = []
     for views in images.chunks():
-        pixels = unnormalised(torch.cat(views)[images.random], images.views.mean, images.views.std)
-        side = min(PICTURE, pixels.shape[-1])
-        small = interpolate(pixels.flatten(0, 1), (side, side), mode="area")
-        pictures = as_bytes(small).view(*pixels.shape[:2], 3, side, side)
+        seen = torch.cat(views)
+        pictures = _small(seen[images.random], images)
         first.append(pictures[0])
         queries.append(pictures[:, : QUERIES - sum(part.shape[1] for part in queries)])
+        originals.append(_small(seen[images.centre], images)[0])
         if sum(map(len, first)) >= IMAGES:
             break
-    return Pictures(torch.cat(first)[:IMAGES], torch.cat(queries, 1))
+    return Pictures(torch.cat(first)[:IMAGES], torch.cat(queries, 1), torch.cat(originals)[:IMAGES])
+
+
+def _small(views: Tensor, images: HeldOutImages) -> Tensor:
+    """Views (views, images, 3, size, size) as small pictures, uint8."""
+    pixels = as_rgb(unnormalised(views, images.views.mean, images.views.std))
+    side = min(PICTURE, pixels.shape[-1])
+    small = interpolate(pixels.flatten(0, 1), (side, side), mode="area")
+    return as_bytes(small).view(*pixels.shape[:2], 3, side, side)

@@ -10,9 +10,6 @@ from cacr.diagnostics.relations import Related
 
 Floats = NDArray[np.float64]
 
-DUPLICATE = 0.98
-"""Two images whose pixels correlate at least this much are near-duplicates."""
-
 
 @dataclass(frozen=True)
 class ImagePairs:
@@ -68,12 +65,3 @@ def one_each(pairs: ImagePairs, count: int) -> ImagePairs:
             if len(seen) == 2 * count:
                 break
     return pairs.where(chosen)
-
-
-def correlation(first: Floats, second: Floats) -> Floats:
-    """(p,) correlation over the pixels of images (p, pixels); two flat images correlate fully when equal."""
-    a, b = (x - x.mean(1, keepdims=True) for x in (first, second))
-    scale = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    flat = np.where(np.isclose(first, second).all(1), 1.0, 0.0)
-    values: Floats = np.divide((a * b).sum(1), scale, out=flat, where=scale > 0)
-    return values

@@ -20,7 +20,7 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
     if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not of a queue's pairs
         return None
     device = next(method.parameters()).device
-    point = torch.ones(views, 2, 1, device=device)
+    point = torch.ones(max(2, views), 2, 1, device=device)  # a single view has a caption for its other one
     # the second image is one negative, and the queue all others
     queue = point.new_ones(max(1, method.negatives(images, views).number - 1), 1)
     return round(float(objective.of(queued(point, point, queue))["loss"]), 6)

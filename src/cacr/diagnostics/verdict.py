@@ -1,11 +1,23 @@
 """The verdict on a run in words, from its figures; where the bounds come from is in ``docs/diagnostics.md``."""
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
+from cacr.diagnostics.captions import find_collapsed_captions
+from cacr.diagnostics.collapse import (
+    Found,
+    diverging,
+    find_divergence,
+    find_few_dimensions,
+    find_near_collapse,
+    find_point,
+    find_shrinking,
+    finite_losses,
+)
 from cacr.diagnostics.downhill import downhill
+from cacr.diagnostics.evidence import FEWEST
+from cacr.diagnostics.gain import gain
 from cacr.runs.verdict import Name, Verdict
 
 _Row = Mapping[str, Any]
@@ -21,16 +33,6 @@ STOPPING: frozenset[Name] = frozenset({"collapsed to a point", "dimensional coll
 EARLY = 30
 """Steps before which nothing is said: every encoder starts near a point, and batch norm needs some steps."""
 
-POINT = 0.02
-"""Collapsed to a point: the mean ||x - y||^2 of two images is below this; 2 where they are spread evenly."""
-
-FEW_DIMENSIONS = 4.0
-"""Dimensional collapse: the effective rank is below this (or half of what it could be, if that is less)."""
-
-UNSURE = 2.0
-"""Not sure: a distance or a rank is above the bound of a collapse by less than this factor. In a run that fails
-these figures go up and down by as much, and by other amounts on another processor."""
-
 SLOW = 100
 """Steps before which a run may be slow and is not called *not learning*."""
 
@@ -45,16 +47,18 @@ STARVED = 0.3
 """Starved: a larger share of the time is spent in wait for data."""
 
 
-def judge(rows: Sequence[_Row], *, full_rank: int, trivial_loss: float | None = None) -> Verdict | None:
+def judge(
+    rows: Sequence[_Row], *, images: int, dim: int, trivial_loss: float | None = None
+) -> Verdict | None:
     """Judge a run by its figures.
 
     An alarm is raised when the last two measurements agree, or the only one there is; that before the first step
-    does not count. Where they agree only in being near a collapse, the verdict is *not sure*. Speed is judged by
-    the steps since the measurement before.
+    does not count but as what later ones are compared with. Speed is judged by the steps since the measurement before.
 
     Args:
         rows: lines of ``metrics.jsonl``, the last one with measures.
-        full_rank: the largest effective rank that there could be: images that are measured, or dimensions.
+        images: that are measured.
+        dim: of an embedding.
         trivial_loss: the loss of an encoder that maps all images to one point, where it is known.
 
     Returns:
@@ -64,136 +68,39 @@ def judge(rows: Sequence[_Row], *, full_rank: int, trivial_loss: float | None = 
     trained = [row for row in measured if row["step"] >= EARLY]
     if not trained:
         return None
-    now, recent = trained[-1], trained[-2:]
-    losses = _losses(rows)
+    now, recent, full_rank = trained[-1], trained[-2:], min(images, dim)
     found = (
-        _diverging(rows)
-        or _point(recent)
-        or _few_dimensions(recent, full_rank)
-        or _not_learning(trained, losses, trivial_loss)
-        or _starved(rows, measured)
-        or _near_collapse(recent, full_rank)
-        or _healthy(now)
+        find_divergence(rows)
+        or find_point(recent)
+        or find_few_dimensions(recent, full_rank)
+        or find_collapsed_captions(recent)
+        or find_shrinking(recent)
+        or _not_learning(trained, finite_losses(rows), trivial_loss)
     )
-    name, evidence, advice = found
-    if shrinking := downhill(now):
-        evidence = [*evidence, shrinking]
-    if name == "healthy" and _nearness(now) > NO_NEARER and (len(trained) == 1 or now["step"] < SLOW):
+    if not found and _nearness(now) > NO_NEARER and (len(trained) == 1 or now["step"] < SLOW):
         return None  # slow or stuck: the next measurement tells
-    return Verdict(name, evidence, advice, now["step"], now["epoch"])
-
-
-_Found = tuple[Name, list[str], list[str]]
-
-
-def _losses(rows: Sequence[_Row]) -> list[float]:
-    """Those that are finite; of the last row, :func:`_diverging` looks at others too."""
-    return [row["loss"] for row in rows if math.isfinite(row.get("loss", math.nan))]
-
-
-def _diverging(rows: Sequence[_Row]) -> _Found | None:
-    """A figure that is not finite, or a loss far above where it began and rising."""
-    now = rows[-1]
-    wrong = [name for name, value in now.items() if isinstance(value, float) and not math.isfinite(value)]
-    if wrong:
-        return diverging([f"{name} is {now[name]}" for name in wrong])
-    losses = _losses(rows)
-    if len(losses) < 3:
-        return None
-    tenth = max(1, len(losses) // 10)
-    first, last = fmean(losses[:tenth]), fmean(losses[-tenth:])
-    best = min(losses)
-    if last > first + 2 * max(1.0, abs(first), first - best):
-        return diverging(
-            [f"the loss rose from {first:.3g} at the start to {last:.3g}, its least was {best:.3g}"]
-        )
-    return None
-
-
-def diverging(evidence: list[str]) -> _Found:
-    """The verdict with what to try."""
-    return (
-        "diverging",
-        evidence,
-        [
-            "lower --lr by a factor of 3 to 10",
-            "warm up longer (--set warmup_epochs=...) or clip gradients (--set clip_grad=1)",
-            "train with --precision float32",
-        ],
+    worth = _worth(measured[0], recent, images)
+    found = (
+        found
+        or find_near_collapse(recent, full_rank)
+        or (worth if worth[0] == "worse than before training" else None)
+        or _starved(rows, measured)  # which may be why it is no better yet
+        or worth
     )
+    name, sentences, advice = found
+    if shrinking := downhill(now):
+        sentences = [*sentences, shrinking]
+    return Verdict(name, sentences, advice, now["step"], now["epoch"])
 
 
-def _point(recent: Sequence[_Row]) -> _Found | None:
-    if not all(row["negative_distance"] < POINT for row in recent):
-        return None
-    now = recent[-1]
-    return (
-        "collapsed to a point",
-        [
-            f"two images are {now['negative_distance']:.2g} apart on average, two views of one image "
-            f"{now['positive_distance']:.2g} (2 is as far as they can be spread)",
-            f"uniformity {now['uniformity']:.2g}, and 0 is one point; the entropy, {now['entropy']:.2f} of at most "
-            f"{now['max_entropy']:.2f}, is as large as in an evenly spread embedding, so it says nothing here",
-        ],
-        [
-            "an objective without negatives needs a predictor and a held target: another --framework",
-            "lower --lr; weights that blew up can leave only one point",
-            "more weight on the repulsion (cacr: --set repulsion=1 attraction=1 are the defaults)",
-        ],
-    )
-
-
-_MORE_DIMENSIONS = [
-    "weights on the near negatives: --set neg_weights=softmax, a larger t_neg, or a lower temperature",
-    "more negatives: a larger --batch-size, or --framework queue",
-    "less --set weight_decay=...; a wider head (--set dim=128)",
-]
-
-
-def _few_dimensions(recent: Sequence[_Row], full_rank: int) -> _Found | None:
-    if not all(row["effective_rank"] < min(FEW_DIMENSIONS, full_rank / 2) for row in recent):
-        return None
-    now = recent[-1]
-    return (
-        "dimensional collapse",
-        [
-            f"the embeddings fill about {now['effective_rank']:.1f} dimensions (effective rank), although two images "
-            f"are {now['negative_distance']:.2f} apart on average"
-        ],
-        _MORE_DIMENSIONS,
-    )
-
-
-def _near_collapse(recent: Sequence[_Row], full_rank: int) -> _Found | None:
-    """Figures that would be a collapse if they were a little smaller, and could be on another processor."""
-    now, evidence = recent[-1], []
-    if all(row["negative_distance"] < UNSURE * POINT for row in recent):
-        evidence.append(
-            f"two images are only {now['negative_distance']:.2g} apart on average: less than {POINT} is one point"
-        )
-    least = min(FEW_DIMENSIONS, full_rank / 2)
-    enough = min(UNSURE * FEW_DIMENSIONS, 3 * full_rank / 4)
-    if all(row["effective_rank"] < enough for row in recent):
-        evidence.append(
-            f"the embeddings fill only about {now['effective_rank']:.1f} dimensions (effective rank): fewer than "
-            f"{least:g} are a collapse, {enough:g} and more are not"
-        )
-    if not evidence:
-        return None
-    return (
-        "not sure",
-        evidence,
-        [
-            "train on: a healthy run leaves these figures behind at the next measurements, a broken one does not",
-            "if it stays so, train with another --seed: runs that fail differ from each other, healthy ones agree",
-            *_MORE_DIMENSIONS,
-        ],
-    )
+def judge_end(what: str, step: int, epoch: float) -> Verdict:
+    """The verdict on a run that ended because ``what`` is not finite."""
+    return Verdict(*diverging([what]), step, epoch)
 
 
 def _not_learning(
     trained: Sequence[_Row], losses: Sequence[float], trivial_loss: float | None
-) -> _Found | None:
+) -> Found | None:
     first, now, recent = trained[0], trained[-1], trained[-2:]
     if now["step"] < SLOW or not losses:
         return None
@@ -219,6 +126,13 @@ def _not_learning(
     )
 
 
+def _distances(row: _Row) -> str:
+    return (
+        f"two views of one image are {_nearness(row):.0%} as far apart as two images, which are "
+        f"{row['negative_distance']:.2f} apart on average (2 where they are spread evenly)"
+    )
+
+
 def _nearness(row: _Row) -> float:
     """The distance of two views of an image as a share of that of two images."""
     return float(row["positive_distance"] / max(row["negative_distance"], 1e-12))
@@ -239,7 +153,41 @@ def _within_noise(losses: Sequence[float]) -> bool:
     return abs(fmean(last) - fmean(first)) < pstdev(first)
 
 
-def _starved(rows: Sequence[_Row], measured: Sequence[_Row]) -> _Found | None:
+def _worth(start: _Row, recent: Sequence[_Row], images: int) -> Found:
+    """What features are worth against those before training."""
+    if images < FEWEST:
+        told = f"{images} images are too few to tell what features are worth: at least {FEWEST} are needed"
+        return (
+            "too few images",
+            [told],
+            ["train on more images, or begin with weights that have seen many: --init"],
+        )
+    now, *before = (gain(start, row, images=images) for row in reversed(recent))
+    if now is None:
+        told = "no features were measured before the first step: there is nothing to compare with"
+        return "not sure yet", [told], ["measure it: `cacr evaluate`"]
+    if now.outcome == "better":
+        return "healthy", [*now.evidence, _distances(recent[-1])], []
+    if now.outcome == "not clear" or any(each is None or each.outcome != now.outcome for each in before):
+        return "not sure yet", now.evidence, ["train on; with labels, measure it: `cacr evaluate`"]
+    name: Name = "worse than before training" if now.outcome == "worse" else "no better than before training"
+    first = "look at what the encoder sees (`cacr views`): views must show the same thing, and not be almost the same"
+    if "image_to_text" in recent[-1]:
+        first = (
+            "look at some images with their captions: each must belong to its image, and tell it from others"
+        )
+    return (
+        name,
+        now.evidence,
+        [
+            first,
+            "a third of --lr, then three times as much",
+            "train longer: --time or --epochs",
+        ],
+    )
+
+
+def _starved(rows: Sequence[_Row], measured: Sequence[_Row]) -> Found | None:
     since = measured[-2]["step"] if len(measured) > 1 else 0
     waits = [row["data_wait"] for row in rows if row["step"] > since and "data_wait" in row]
     waits = waits[1:] if len(waits) > 1 else waits  # workers start at the beginning of an epoch
@@ -254,14 +202,3 @@ def _starved(rows: Sequence[_Row], measured: Sequence[_Row]) -> _Found | None:
             "a larger encoder costs nothing while it waits",
         ],
     )
-
-
-def _healthy(now: _Row) -> _Found:
-    evidence = [
-        f"two views of one image are {_nearness(now):.0%} as far apart as two images",
-        f"the embeddings fill about {now['effective_rank']:.0f} dimensions; two images are "
-        f"{now['negative_distance']:.2f} apart on average (2 where they are spread evenly)",
-    ]
-    if "knn" in now:
-        evidence.append(f"the nearest images give the right class for {now['knn']:.1%} of the images")
-    return "healthy", evidence, []

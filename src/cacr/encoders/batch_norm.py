@@ -37,6 +37,22 @@ def share_statistics(module: nn.Module) -> None:
     normalise_per_view(module, 1)
 
 
+def fix_statistics(module: nn.Module) -> None:
+    """Make every batch-norm layer of a module normalise by its running statistics, in training mode too.
+
+    Weights and biases are trained as before.
+    """
+    for layer in module.modules():
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats:
+            layer.train = MethodType(_stay_at_rest, layer)  # type: ignore[method-assign]
+            layer.eval()
+
+
+def _stay_at_rest(layer: _BatchNorm, mode: bool = True) -> _BatchNorm:
+    layer.training = False
+    return layer
+
+
 def shares_statistics(layer: nn.Module) -> bool:
     """Whether a layer has no batch statistics of this process alone."""
     return not isinstance(layer, _BatchNorm) or bool(getattr(layer, "shared", False))

@@ -1,8 +1,8 @@
 """Encoders on disk: ``encoder.safetensors`` with ``encoder.json`` beside it."""
 
 import json
-import os
 from dataclasses import asdict
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from safetensors.torch import save
 
-from cacr.encoders.build import build_encoder
+from cacr.encoders.build import build_like
 from cacr.encoders.encoder import Encoder, EncoderInfo
+from cacr.encoders.head_file import HEAD1, load_head1
 from cacr.encoders.reader_file import READER, load_reader
+from cacr.encoders.text.files import has_text_side, load_text_side
 from cacr.errors import UserError
 from cacr.files import check_format, write_atomically
 from cacr.reading.documents import read_json
@@ -26,6 +28,12 @@ _FORMAT = TypeAdapter(dict[str, Any])
 LARGEST_SIDE, LARGEST_WIDTH, LARGEST_NUMBER = 4096, 4.0, 1e4
 """What ``encoder.json`` may say of image sizes, of the width and of means: far above what an
 encoder can be, but for the width, whose bound is the setting's: it is built before its weights are compared."""
+
+MOST_CHANNELS = 256
+"""Of the images that an encoder takes."""
+
+OPTIONS = frozenset({"num_heads"})
+"""Arguments of timm's models that a description may give."""
 
 
 def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
@@ -41,20 +49,16 @@ def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
     write_atomically(weights.with_suffix(".json"), description.encode())
 
 
-def load_encoder(path: str | os.PathLike[str], *, with_reader: bool = True) -> Encoder:
-    """The encoder of a run, in evaluation mode, with its reader where one is stored for these weights.
+def load_stored(path: Path, *, with_reader: bool = True) -> Encoder:
+    """An encoder that this package wrote, in evaluation mode, with its reader where one is stored for these weights.
 
     Args:
         path: A run folder, or a ``.safetensors`` file with its ``.json`` beside it.
         with_reader: Look for a reader; without it a damaged one does not matter.
-
-    Example:
-        >>> encoder = load_encoder("runs/demo")                                       # doctest: +SKIP
-        >>> features = encoder(encoder.preprocess("photo.jpg")[None])                 # doctest: +SKIP
     """
-    weights = weights_file(Path(path))
+    weights = weights_file(path)
     info = read_info(weights.with_suffix(".json"))
-    encoder = build_encoder(info.encoder, image_size=info.image_size, width=info.width)
+    encoder = build_like(info)
     stored = read_safetensors(weights)
     if wrong := misfit(encoder.backbone.state_dict(), stored):
         raise UserError(
@@ -68,6 +72,10 @@ def load_encoder(path: str | os.PathLike[str], *, with_reader: bool = True) -> E
         )
     encoder.info = info
     encoder.reader = load_reader(reader_file(weights), encoder) if with_reader else None
+    if weights.name == WEIGHTS and has_text_side(weights.parent):
+        encoder.load_text = partial(load_text_side, weights.parent, encoder)
+    if weights.name == WEIGHTS and kind_of(weights.with_name(HEAD1)) is not None:
+        encoder.load_head1 = partial(load_head1, weights.with_name(HEAD1), encoder)
     return encoder.eval()
 
 
@@ -110,6 +118,8 @@ def _sound(info: EncoderInfo) -> dict[str, bool]:
         "feature_dim": info.feature_dim > 0,
         "width": 0 < info.width <= LARGEST_WIDTH,
         "resize": info.resize is None or 0 < info.resize <= LARGEST_SIDE,
-        "mean": all(abs(value) <= LARGEST_NUMBER for value in info.mean),
+        "mean": 0 < len(info.mean) == len(info.std) <= MOST_CHANNELS
+        and all(abs(value) <= LARGEST_NUMBER for value in info.mean),
+        "options": all(name in OPTIONS and 0 < value <= 1024 for name, value in info.options.items()),
         "std": all(isfinite(value) and value > 1 / LARGEST_NUMBER for value in info.std),
     }

@@ -12,14 +12,14 @@ PATCHES = 64
 """Patches that are cut out of each image."""
 
 
-def first_layer(backbone: nn.Module) -> nn.Conv2d:
+def first_layer(backbone: nn.Module, channels: int = 3) -> nn.Conv2d:
     """The convolution that sees the pixels: the stem of a convolutional network, or a transformer's patches.
 
     Raises:
         UserError: the network has none.
     """
     for layer in backbone.modules():
-        if isinstance(layer, nn.Conv2d) and layer.in_channels == 3 and layer.groups == 1:
+        if isinstance(layer, nn.Conv2d) and layer.in_channels == channels and layer.groups == 1:
             return layer
     raise UserError(
         "this encoder does not begin with a convolution of the pixels: give --set first_layer=random"

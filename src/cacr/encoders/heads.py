@@ -55,11 +55,91 @@ def moco_v3_vit_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
     return _normalised_layers(feature_dim, hidden, hidden, dim, last_norm=True)
 
 
+@HEADS.register("simclr")
+def simclr_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
+    """Linear - batch norm - ReLU - linear, as wide as the features: SimCLR and SwAV."""
+    return _plain_layers(feature_dim, hidden, dim)
+
+
+@HEADS.register("simclr_v2")
+def simclr_v2_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
+    """Three linear layers as wide as the features, batch norm and ReLU between: SimCLR v2, and LeJEPA."""
+    return _plain_layers(feature_dim, hidden, hidden, dim)
+
+
+@HEADS.register("byol")
+def byol_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
+    """Linear - batch norm - ReLU - linear, wide: BYOL's projector."""
+    return _plain_layers(feature_dim, hidden, dim)
+
+
+@HEADS.register("simsiam")
+def simsiam_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
+    """Three linear layers, each with batch norm, ReLU between: SimSiam's projector."""
+    return _normalised_layers(feature_dim, hidden, hidden, dim, last_norm=True)
+
+
+@HEADS.register("barlow_twins")
+def barlow_twins_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
+    """Three wide linear layers, batch norm and ReLU between: Barlow Twins and VICReg."""
+    return _plain_layers(feature_dim, hidden, hidden, dim)
+
+
+PREDICTORS: Registry[Callable[[int, int, bool], nn.Module]] = Registry("predictor")
+"""Name -> function of dim, hidden and whether the encoder is a transformer: a module (n, dim) -> (n, dim)."""
+
+
+@PREDICTORS.register("moco_v3")
+def moco_v3_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
+    """Linear - batch norm - ReLU - linear, for transformers with batch norm after it: MoCo v3."""
+    return _normalised_layers(dim, hidden, dim, last_norm=transformer)
+
+
+@PREDICTORS.register("byol")
+def byol_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
+    """Linear - batch norm - ReLU - linear, as wide as the projector: BYOL."""
+    return _plain_layers(dim, hidden, dim)
+
+
+@PREDICTORS.register("simsiam")
+def simsiam_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
+    """Linear - batch norm - ReLU - linear through a quarter of the embeddings' dimension: SimSiam."""
+    return _plain_layers(dim, max(1, dim // 4), dim)
+
+
+_WIDE = {"byol": 4096, "simsiam": 2048, "barlow_twins": 8192}
+"""Hidden widths that were published for ResNet-50, whose features have 2,048 dimensions."""
+
+KEPT_FIRST_LAYERS = ("simclr_v2",)
+"""Heads whose first layer stays with the encoder when the training is over: fine-tuning can begin there."""
+
+_DIMS = {"moco_v3": 256, "moco_v3_vit": 256, "byol": 256}
+"""Dimensions of embeddings that were published; 128 for others, and as wide as the hidden layers in `_SQUARE`."""
+
+_SQUARE = ("simsiam", "barlow_twins")
+
+
 def usual_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
-    """Width of a head's hidden layers in the experiments it comes from, for an encoder of a given width."""
+    """Width of a head's hidden layers in the experiments it comes from, for an encoder of a given width.
+
+    Heads that are wider than ResNet-50's features are narrower in proportion for a narrower encoder.
+    """
+    if head in _WIDE:
+        return max(8, round(_WIDE[head] * min(1.0, width, feature_dim / 2048)))
     if head.startswith("moco_v3"):
         return max(1, round(4096 * width))
-    return feature_dim if head == "moco_v2" else 512
+    return 512 if head in ("linear", "mlp", "normed") else feature_dim
+
+
+def usual_dim(head: str, feature_dim: Callable[[], int], width: float = 1.0) -> int:
+    """Dimension of the embeddings in the experiments that a head comes from, for an encoder of a given width.
+
+    Args:
+        head: A name of :data:`HEADS`.
+        feature_dim: Finds the dimension of the encoder's features; asked only for heads that depend on it.
+        width: Of the encoder.
+    """
+    return usual_hidden(head, feature_dim(), width) if head in _SQUARE else _DIMS.get(head, 128)
 
 
 def build_head(head: str, feature_dim: int, dim: int = 128, hidden: int | None = None) -> nn.Module:
@@ -77,15 +157,35 @@ def build_head(head: str, feature_dim: int, dim: int = 128, hidden: int | None =
     return HEADS[head](feature_dim, hidden or usual_hidden(head, feature_dim), dim)
 
 
-def build_predictor(dim: int, hidden: int, *, last_norm: bool) -> nn.Module:
-    """MoCo v3's predictor (n, dim) -> (n, dim): linear - batch norm - ReLU - linear.
+def build_predictor(predictor: str, dim: int, hidden: int, *, transformer: bool) -> nn.Module:
+    """A predictor by its name.
 
     Args:
+        predictor: A name of :data:`PREDICTORS`.
         dim: Dimension of the embeddings.
-        hidden: Width of the hidden layer.
-        last_norm: Whether batch norm follows; it does for transformers.
+        hidden: Width of the head's hidden layers.
+        transformer: Whether the encoder is one.
     """
-    return _normalised_layers(dim, hidden, dim, last_norm=last_norm)
+    return PREDICTORS[predictor](dim, hidden, transformer)
+
+
+def first_layers(head: nn.Module) -> nn.Sequential:
+    """The first linear layer of a head with what follows it up to the ReLU: (n, feature_dim) -> (n, hidden).
+
+    Args:
+        head: Made by one of :data:`KEPT_FIRST_LAYERS`.
+    """
+    assert isinstance(head, nn.Sequential)
+    end = next(number for number, layer in enumerate(head) if isinstance(layer, nn.ReLU))
+    return head[: end + 1]
+
+
+def _plain_layers(*widths: int) -> nn.Module:
+    """Linear layers with batch norm and ReLU between them; the last has a bias, those before batch norm none."""
+    layers: list[nn.Module] = []
+    for wide, narrow in pairwise(widths[:-1]):
+        layers += [nn.Linear(wide, narrow, bias=False), nn.BatchNorm1d(narrow), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
 
 
 def _normalised_layers(*widths: int, last_norm: bool) -> nn.Module:

@@ -1,100 +1,96 @@
-"""Weights from elsewhere to start from: another run, or a file."""
+"""Weights from elsewhere to start a training from."""
 
-from collections import Counter
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor
 
-from cacr.encoders.encoder import Encoder
-from cacr.encoders.files import weights_file
+from cacr.encoders.checkpoints import read_tensors
+from cacr.encoders.encoder import Encoder, LoadedWeights
+from cacr.encoders.first_layer import first_layer
+from cacr.encoders.fitting import match, require_finite
+from cacr.encoders.origins import load_encoder, locate
 from cacr.errors import UserError
-from cacr.reading.tensors import read_safetensors, read_torch
 
-NESTED = ("state_dict", "model", "encoder", "backbone")
-"""Names under which training software keeps a state dict inside a checkpoint."""
+LEAST = 0.5
+"""Share of an encoder's numbers that a file must have: the rest, such as another first layer, starts at random."""
 
-
-@dataclass(frozen=True)
-class LoadedWeights:
-    """What of a state dict fitted an encoder; every name is one of the encoder's own or of the file's.
-
-    Attributes:
-        loaded: Tensors of the encoder that were replaced.
-        missing: Tensors of the encoder that the file does not have, or has in another shape.
-        unexpected: Tensors of the file that the encoder has no place for.
-    """
-
-    loaded: tuple[str, ...]
-    missing: tuple[str, ...]
-    unexpected: tuple[str, ...]
+POSITIONS = "pos_embed"
 
 
-def load_weights(encoder: Encoder, source: str | Path) -> LoadedWeights:
-    """Start an encoder from weights that were trained elsewhere.
+def load_weights(
+    encoder: Encoder, source: str | os.PathLike[str], *, download: bool = False
+) -> LoadedWeights:
+    """Start an encoder from weights that were trained elsewhere; what does not fit stays as it is.
 
-    A prefix of the names, such as ``module.backbone.``, is found by itself.
+    Position embeddings of another image size are interpolated, and a first layer for RGB images is adapted to other
+    channels, as timm does it.
 
     Args:
         encoder: Changed in place.
-        source: A run folder, a ``.safetensors`` file, or a ``.pt``/``.pth`` file that holds tensors only.
+        source: What :func:`cacr.encoders.load_encoder` takes, or a file of tensors under the encoder's own names behind
+            any prefix, such as ``module.backbone.``.
+        download: Let ``timm:NAME`` fetch timm's pretrained weights.
 
     Raises:
         UserError: when the file cannot be read, or less than half of the encoder's weights fit.
     """
-    file = weights_file(Path(source))
-    given = read_safetensors(file) if file.suffix == ".safetensors" else _read_state(file)
-    own: dict[str, Tensor] = encoder.backbone.state_dict()
-    prefix = _common_prefix(own, given)
-    fitting = {
-        name: given[prefix + name]
-        for name, tensor in own.items()
-        if prefix + name in given and given[prefix + name].shape == tensor.shape
-    }
+    place, own = locate(source), encoder.backbone.state_dict()
+    if place.kind == "checkpoint":
+        assert place.path is not None
+        given, origin = read_tensors(place.path), str(place.path)
+        sources, how = match(own, given)
+        origin += how
+    else:
+        donor = load_encoder(source, with_reader=False, download=download)
+        given = donor.backbone.state_dict()
+        sources = {name: name for name in given if name in own}
+        origin = place.text if donor.loaded is None else donor.loaded.origin
+    fitting = {name: given[file] for name, file in sources.items() if given[file].shape == own[name].shape}
+    if POSITIONS in sources and POSITIONS not in fitting:
+        fitting |= _interpolated(encoder, given[sources[POSITIONS]])
+    fitting |= _adapted(encoder, {name: given[file] for name, file in sources.items() if name not in fitting})
     covered = sum(own[name].numel() for name in fitting) / sum(tensor.numel() for tensor in own.values())
-    if covered < 0.5:
+    if covered < LEAST:
         raise UserError(
-            f"{file} holds only {covered:.0%} of the weights of {encoder.info.encoder} for "
+            f"{origin} holds only {covered:.0%} of the weights of {encoder.info.encoder} for "
             f"{encoder.info.image_size} pixels and width {encoder.info.width:g}: is it of another encoder?"
         )
-    broken = [name for name, tensor in fitting.items() if not bool(torch.isfinite(tensor).all())]
-    if broken:
-        raise UserError(
-            f"{file}: {len(broken)} tensors are not finite, such as {broken[0]}: its training diverged"
-        )
+    require_finite(fitting, origin)
     encoder.backbone.load_state_dict(fitting, strict=False)
-    used = {prefix + name for name in fitting}
+    used = {sources[name] for name in fitting}
     return LoadedWeights(
-        loaded=tuple(fitting),
-        missing=tuple(name for name in own if name not in fitting),
-        unexpected=tuple(name for name in given if name not in used),
+        origin,
+        tuple(fitting),
+        tuple(name for name in own if name not in fitting),
+        tuple(name for name in given if name not in used),
     )
 
 
-def _read_state(path: Path) -> dict[str, Tensor]:
-    """The state dict in a file that :func:`torch.save` wrote; only tensors and plain values are read."""
-    content = read_torch(path)
-    for name in NESTED:
-        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
-            content = content[name]
-    tensors = _tensors(content)
-    if not tensors:
-        raise UserError(f"{path} holds no weights by name")
-    return tensors
+def _adapted(encoder: Encoder, others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The first layer of weights for RGB images, for other channels: summed up or repeated, as timm does it."""
+    from timm.models._manipulate import adapt_input_conv
 
-
-def _tensors(content: Any) -> dict[str, Tensor]:
-    if not isinstance(content, Mapping):
+    channels = encoder.info.channels
+    if channels == 3:
         return {}
-    return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+    layer = first_layer(encoder.backbone, channels)
+    own = encoder.backbone.state_dict()
+    for name, tensor in others.items():
+        same = own[name].data_ptr() == layer.weight.data_ptr()
+        if same and tensor.ndim == 4 and tensor.shape[1] == 3 and tensor.shape[2:] == own[name].shape[2:]:
+            return {name: adapt_input_conv(channels, tensor)}
+    return {}
 
 
-def _common_prefix(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
-    """What the file writes before most of the encoder's names; the shortest such prefix."""
-    counts = Counter(
-        long.removesuffix(name) for name in own for long in given if long == name or long.endswith(f".{name}")
-    )
-    return max(counts, key=lambda prefix: (counts[prefix], -len(prefix)), default="")
+def _interpolated(encoder: Encoder, table: Tensor) -> Mapping[str, Tensor]:
+    """A transformer's position embeddings (1, tokens, dim) for its own grid, where there is one."""
+    from timm.layers.pos_embed import resample_abs_pos_embed
+
+    own = encoder.backbone.state_dict()[POSITIONS]
+    grid = getattr(getattr(encoder.backbone, "patch_embed", None), "grid_size", None)
+    if grid is None or table.ndim != 3 or table.shape[2] != own.shape[2]:
+        return {}
+    before = own.shape[1] - grid[0] * grid[1]
+    resampled = resample_abs_pos_embed(table, new_size=list(grid), num_prefix_tokens=before)
+    return {POSITIONS: resampled} if resampled.shape == own.shape else {}

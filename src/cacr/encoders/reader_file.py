@@ -8,7 +8,7 @@ import torch
 from pydantic import BaseModel, Field, ValidationError
 from safetensors import safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from cacr.config import FORMAT
 from cacr.encoders.encoder import Encoder
@@ -73,8 +73,13 @@ def load_reader(path: Path, encoder: Encoder) -> Reader | None:
 
 def weights_digest(encoder: Encoder) -> str:
     """Sixteen digits of names, shapes and values of the weights, whatever file they lie in."""
+    return module_digest(encoder.backbone)
+
+
+def module_digest(module: nn.Module) -> str:
+    """The same of any module."""
     digest = blake2b(digest_size=8)
-    for name, tensor in sorted(encoder.backbone.state_dict().items()):
+    for name, tensor in sorted(module.state_dict().items()):
         values = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
         digest.update(values.view(-1).view(torch.uint8).numpy().tobytes())

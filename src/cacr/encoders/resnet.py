@@ -3,7 +3,7 @@
 from torch import nn
 
 from cacr.encoders.registry import ENCODERS
-from cacr.encoders.timm_models import create
+from cacr.encoders.timm_models import create, stem_options
 
 LARGEST_SMALL = 64
 """Side in pixels up to which an image is too small for the ordinary stem, which divides it by four."""
@@ -13,22 +13,22 @@ RESNETS = ("resnet18", "resnet50")
 
 
 @ENCODERS.register("resnet18")
-def resnet18(*, image_size: int, pretrained: bool = False) -> nn.Module:
+def resnet18(*, image_size: int, pretrained: bool = False, channels: int = 3) -> nn.Module:
     """ResNet-18; a 3x3 stem without max-pool for images up to 64 pixels."""
-    return _resnet("resnet18", image_size, pretrained)
+    return _resnet("resnet18", image_size, pretrained, channels)
 
 
 @ENCODERS.register("resnet50")
-def resnet50(*, image_size: int, pretrained: bool = False) -> nn.Module:
+def resnet50(*, image_size: int, pretrained: bool = False, channels: int = 3) -> nn.Module:
     """ResNet-50; a 3x3 stem without max-pool for images up to 64 pixels."""
-    return _resnet("resnet50", image_size, pretrained)
+    return _resnet("resnet50", image_size, pretrained, channels)
 
 
-def _resnet(name: str, image_size: int, pretrained: bool) -> nn.Module:
+def _resnet(name: str, image_size: int, pretrained: bool, channels: int) -> nn.Module:
     # Residual branches start as torchvision's do, not at zero: so the published small-image experiments ran.
-    backbone = create(name, pretrained=pretrained, zero_init_last=False)
+    backbone = create(name, pretrained=pretrained, zero_init_last=False, **stem_options(channels))
     if image_size <= LARGEST_SMALL:
-        stem = nn.Conv2d(3, 64, kernel_size=3, padding=1, bias=False)
+        stem = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)
         nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
         backbone.conv1 = stem
         backbone.maxpool = nn.Identity()

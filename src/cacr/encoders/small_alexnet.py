@@ -16,6 +16,11 @@ def pooled(size: int) -> int:
     return (size - 3) // 2 + 1
 
 
+def layer_widths(width: float) -> list[int]:
+    """Outputs of conv1, conv2, conv3 and conv4, conv5, and of fc6 and fc7."""
+    return [max(1, round(width * full)) for full in (96, 192, 384, 192, 4096)]
+
+
 @ENCODERS.register("small_alexnet")
 class SmallAlexNet(nn.Sequential):
     """AlexNet of five 3x3 convolutions for images of 32 or 64 pixels; fc7 features.
@@ -28,23 +33,22 @@ class SmallAlexNet(nn.Sequential):
         width: Factor on the number of channels of every layer.
         weights: ``paper`` draws them from N(0, 0.02), ``kaiming`` from N(0, 2 / inputs). Before batch norm the scale
             changes no answer, but how fast a layer turns: small weights turn far.
+        channels: Of the images.
     """
 
-    def __init__(self, *, image_size: int, width: float = 1.0, weights: str = "paper") -> None:
+    def __init__(
+        self, *, image_size: int, width: float = 1.0, weights: str = "paper", channels: int = 3
+    ) -> None:
         if image_size < SMALLEST:
             raise UserError(
                 f"small_alexnet takes images of {SMALLEST} pixels or more, not {image_size}: "
                 "three poolings leave nothing of smaller ones; choose a larger image_size"
             )
-
-        def channels(full: int) -> int:
-            return max(1, round(width * full))
-
-        c1, c2, c3, c5, wide = (channels(full) for full in (96, 192, 384, 192, 4096))
+        c1, c2, c3, c5, wide = layer_widths(width)
         side = pooled(pooled(pooled(image_size)))
         super().__init__(
             OrderedDict(
-                conv1=_convolution(3, c1, pool=True),
+                conv1=_convolution(channels, c1, pool=True),
                 conv2=_convolution(c1, c2, pool=True),
                 conv3=_convolution(c2, c3),
                 conv4=_convolution(c3, c3),

@@ -1,6 +1,8 @@
 """Backbones by their timm name. timm takes seconds to import, so only the functions here do."""
 
-from typing import Any
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from torch import nn
 
@@ -54,7 +56,7 @@ def has_positions(name: str) -> bool:
 
 
 def timm_backbone(
-    name: str, *, image_size: int, pretrained: bool = False, any_size: bool = False
+    name: str, *, image_size: int, pretrained: bool = False, any_size: bool = False, **further: int
 ) -> nn.Module:
     """Any timm model for images of a given size.
 
@@ -63,9 +65,11 @@ def timm_backbone(
         image_size: Side of the images in pixels.
         pretrained: Load timm's weights.
         any_size: Take images of other sizes too, with position embeddings interpolated.
+        further: Arguments of the model.
     """
-    options: dict[str, Any] = size_options(name, image_size)
-    if any_size and options:
+    sized = size_options(name, image_size)
+    options: dict[str, Any] = sized | further
+    if any_size and sized:
         options["dynamic_img_size"] = True
     try:
         return create(name, pretrained=pretrained, **options)
@@ -73,7 +77,56 @@ def timm_backbone(
         raise UserError(f"{name} cannot be built for images of {image_size} pixels: {error}") from error
 
 
+def stem_options(channels: int) -> dict[str, int]:
+    """The argument by which a timm model is built for images of so many channels, where they are not RGB."""
+    return {} if channels == 3 else {"in_chans": channels}
+
+
 def size_options(name: str, image_size: int) -> dict[str, int]:
     """The arguments by which a timm model is built for images of a given size."""
     # Only models with position embeddings are built for one size; convolutional ones refuse the argument.
     return {"img_size": image_size} if has_positions(name) else {}
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How images are prepared for a model of timm."""
+
+    image_size: int
+    resize: int
+    interpolation: Literal["bilinear", "bicubic"]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+def preparation_of(name: str, described: dict[str, Any] | None = None) -> Preparation:
+    """The preprocessing that timm has for a model.
+
+    Args:
+        name: A name that timm knows.
+        described: The ``pretrained_cfg`` of a file, which wins.
+
+    Raises:
+        UserError: what is described cannot be.
+    """
+    import timm
+    from timm.data.config import resolve_data_config
+
+    known = timm.get_pretrained_cfg(name, allow_unregistered=True)
+    settings = ({} if known is None else asdict(known)) | (described or {})
+    try:
+        found = resolve_data_config({}, pretrained_cfg=settings)  # type: ignore[no-untyped-call]
+        channels, side, _ = (int(number) for number in found["input_size"])
+        shorter = math.floor(side / float(found["crop_pct"]))
+        mean, std = (tuple(float(value) for value in found[key]) for key in ("mean", "std"))
+    except (TypeError, ValueError, KeyError, ZeroDivisionError, OverflowError) as error:
+        raise UserError(f"the preprocessing of {name} cannot be read: {error}") from None
+    sound = channels == len(mean) == len(std) == 3 and all(0 < value < 1e4 for value in std)
+    if not sound or not 0 < side <= shorter <= 4096:
+        raise UserError(
+            f"the preprocessing of {name} cannot be: {side} px after {shorter}, mean {mean}, std {std}"
+        )
+    filtering: Literal["bilinear", "bicubic"] = (
+        "bicubic" if found["interpolation"] == "bicubic" else "bilinear"
+    )
+    return Preparation(side, shorter, filtering, mean, std)  # type: ignore[arg-type]  # three, as seen

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from cacr.encoders import Encoder, EncoderInfo, build_encoder, load_encoder
+from cacr.encoders import Encoder, EncoderInfo, build_described, load_encoder
 from cacr.errors import UserError
 from cacr.registry import Registry
 
@@ -31,9 +31,13 @@ class Origin:
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """What is measured beside it where nothing else is asked for."""
-        continued = self.start is not None and not self.scratch
-        return ("start", "untrained", "pixels") if continued else ("untrained", "pixels")
+        """What is measured beside it where nothing else is asked for, and protocols take seconds."""
+        return (*self.needed_baselines, "untrained", "pixels")
+
+    @property
+    def needed_baselines(self) -> tuple[str, ...]:
+        """What is measured beside it even where protocols take long: whether weights of others became better."""
+        return ("start",) if self.start is not None and not self.scratch else ()
 
 
 BASELINES: Registry[Callable[[Origin, int], Encoder]] = Registry("baseline")
@@ -57,10 +61,16 @@ def untrained(origin: Origin, seed: int) -> Encoder:
     """The same architecture before any training: the very weights that the run started from, if it kept them."""
     if origin.start is not None and origin.scratch:
         return start(origin, seed)
+    return scratch(origin, seed)
+
+
+@BASELINES.register("scratch")
+def scratch(origin: Origin, seed: int) -> Encoder:
+    """The same architecture with new random weights, as its authors draw them: for what trains it from there."""
     info = origin.info
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = build_encoder(info.encoder, image_size=info.image_size, width=info.width)
+        encoder = build_described(info)
     encoder.info = replace(info, training={})
     return encoder.eval()
 
@@ -72,5 +82,5 @@ def pixels(origin: Origin, seed: int) -> Encoder:
     side = min(info.image_size, PIXELS_SIDE)
     # Means of squares: larger images would give their noise the most features, and hide what they show.
     network = nn.Sequential(nn.AdaptiveAvgPool2d(side), nn.Flatten())
-    described = replace(info, encoder="pixels", width=1.0, feature_dim=3 * side**2, training={})
+    described = replace(info, encoder="pixels", width=1.0, feature_dim=info.channels * side**2, training={})
     return Encoder(network, described).eval()

@@ -1,12 +1,16 @@
-"""Who is measured: the encoder of a run, and the baselines beside it."""
+"""Who is measured: an encoder, and the baselines beside it."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cacr.config import EvaluateSettings
-from cacr.encoders import Encoder, load_encoder
-from cacr.encoders.files import WEIGHTS, weights_file
+from cacr.encoders import Encoder, load_encoder, locate
+from cacr.encoders.files import WEIGHTS
+from cacr.encoders.reader_file import weights_digest
+from cacr.errors import UserError
 from cacr.evaluation.baselines import BASELINES, Origin
+from cacr.evaluation.registry import ProtocolSettings
 from cacr.files import require_writable
 from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
@@ -35,40 +39,83 @@ AUTO = ("auto",)
 """Baselines that are chosen by where the encoder comes from."""
 
 
-def contestants(run: str | Path, settings: EvaluateSettings, *, quick: bool = False) -> list[Contestant]:
-    """The encoder of a run, then the baselines.
+def contestants(
+    run: str | Path,
+    settings: EvaluateSettings,
+    *,
+    quick: bool = False,
+    beside: tuple[str, ...] = (),
+    words: bool = False,
+) -> list[Contestant]:
+    """The encoder, then the baselines.
 
     Args:
-        run: A run folder, or a weights file.
+        run: A run folder, or anything else that :func:`cacr.encoders.load_encoder` takes.
         settings: Names the baselines.
         quick: Whether baselines cost little, so that ``auto`` means some.
+        beside: What ``auto`` means where they cost more.
+        words: Whether the text side is asked: then of the baselines only ``start`` can answer.
 
     Raises:
         UserError: an encoder that cannot be loaded, an unknown baseline, or a folder that cannot be written.
     """
     asked = () if settings.baselines == AUTO else settings.baselines
     make_baselines = {name: BASELINES[name] for name in asked}
-    encoder = load_encoder(run, with_reader=False)  # readers are fitted alike for all contestants
-    origin = _origin(Path(run), encoder)
-    if settings.baselines == AUTO and quick:
-        make_baselines = {name: BASELINES[name] for name in origin.baselines}
-    folder, weights = evaluation_folder(run), fingerprint(weights_file(Path(run)))
+    # Readers are fitted alike for all contestants.
+    encoder = load_encoder(run, with_reader=False, download=settings.download)
+    if words:
+        encoder.text  # noqa: B018  (before any image is encoded: who knows no words says so)
+    origin = _origin(run, encoder)
+    if settings.baselines == AUTO:
+        chosen = origin.baselines if quick else (*beside, *origin.needed_baselines)
+        if words:
+            chosen = ("start",) if origin.start is not None else ()
+        make_baselines = {name: BASELINES[name] for name in chosen}
+    folder, file = evaluation_folder(run), locate(run).file
+    weights = weights_digest(encoder) if file is None else fingerprint(file)
     require_writable(folder)
     models = {"encoder": encoder}
     models |= {name: make(origin, settings.seed) for name, make in make_baselines.items()}
     return [Contestant(subject, model, folder, weights) for subject, model in models.items()]
 
 
-def _origin(path: Path, encoder: Encoder) -> Origin:
-    """Where the encoder of a run folder or a weights file comes from."""
-    run = run_of(weights_file(path))
+def require_fit(subjects: Iterable[Contestant], chosen: Mapping[str, ProtocolSettings]) -> None:
+    """Refuse contestants that a protocol cannot measure, before any image is read.
+
+    Raises:
+        UserError: names all of them.
+    """
+    wrong = [
+        f"{protocol} cannot measure {each.subject}: {why}"
+        for protocol, options in chosen.items()
+        for each in subjects
+        if (why := options.refusal(each.encoder))
+    ]
+    if wrong:
+        raise UserError("\n".join(wrong))
+
+
+def _origin(text: str | Path, encoder: Encoder) -> Origin:
+    """Where an encoder comes from: the start of its run, where it has one."""
+    place = locate(text)
+    run = run_of(place.file) if place.kind == "stored" and place.file is not None else None
     if run is None or kind_of(run.folder.start / WEIGHTS) is None:
         return Origin(encoder.info)
     return Origin(encoder.info, run.folder.start, run.settings.init is None)
 
 
 def evaluation_folder(run: str | Path) -> Path:
-    """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others."""
-    file = weights_file(Path(run))
-    folder = RunFolder(file.parent).evaluation
-    return folder if file.name == WEIGHTS else folder / file.stem
+    """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others.
+
+    Weights that lie in no file, as those of ``timm:NAME``, have a folder in ``evaluation/`` of the current one.
+    """
+    place = locate(run)
+    if place.file is None:
+        return RunFolder(Path()).evaluation / place.name
+    folder = RunFolder(place.file.parent).evaluation
+    return folder if place.kind == "hub" or place.file.name == WEIGHTS else folder / place.file.stem
+
+
+def encoder_name(run: str | Path) -> str:
+    """What an encoder is called beside others."""
+    return locate(run).name

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from cacr.config import EvaluateSettings
-from cacr.data import SOURCES
 from cacr.data.prepare import Progress
 from cacr.distributed import rank
 from cacr.errors import UserError
-from cacr.evaluation.contestants import Contestant, contestants
-from cacr.evaluation.data.labelled import LabelledData, open_labelled
+from cacr.evaluation.contestants import Contestant, contestants, require_fit
+from cacr.evaluation.data.labelled import LabelledData
+from cacr.evaluation.data.locations import locations
 from cacr.evaluation.data.sets import is_suite
-from cacr.evaluation.data.task import Task
-from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings
+from cacr.evaluation.registry import ASK_WORDS, PROTOCOLS, ProtocolSettings
 from cacr.evaluation.settings import Evaluation
+from cacr.evaluation.tasks import AnyTask, Data, by_need, make_task, open_data
 from cacr.features.machine import choose_machine
-from cacr.reading.files import user_path
 from cacr.runs.result import Result, write_result
 
 
@@ -51,7 +50,7 @@ def evaluate(
     """Measure the encoder of a run, and the baselines asked for, and store the results.
 
     Args:
-        run: A run folder, or a ``.safetensors`` file of an encoder.
+        run: A run folder, or anything else that :func:`cacr.load_encoder` takes.
         settings: What to measure, and on which data.
         progress: Called with what is done and what there is to do, anew for each piece of work.
 
@@ -66,19 +65,27 @@ def _evaluate(run: str | Path, asked: Evaluation, progress: Progress | None) -> 
     settings = asked.settings
     if is_suite(settings.data):
         raise UserError(f"{settings.data} is many data sets: use evaluate_suite")
-    quick = all(options.quick for options in asked.protocols.values())
-    subjects = contestants(run, settings, quick=quick)
-    data = open_labelled(settings)
+    chosen = asked.protocols
+    quick = all(options.quick for options in chosen.values())
+    beside = {options.beside for options in chosen.values()}
+    words = any(options.needs in ASK_WORDS for options in chosen.values())
+    subjects = contestants(
+        run, settings, quick=quick, beside=beside.pop() if len(beside) == 1 else (), words=words
+    )
+    require_fit(subjects, chosen)
+    parts = by_need(chosen)
+    opened = {needs: open_data(settings, needs) for needs in parts}
     return [
         result
         for contestant in subjects
-        for result in measure(contestant, data, asked.protocols, settings, progress=progress)
+        for needs, data in opened.items()
+        for result in measure(contestant, data, parts[needs], settings, progress=progress)
     ]
 
 
 def measure(
     contestant: Contestant,
-    data: LabelledData,
+    data: Data,
     chosen: Mapping[str, ProtocolSettings],
     settings: EvaluateSettings,
     *,
@@ -92,9 +99,10 @@ def measure(
         accelerator=settings.accelerator,
         memory_gb=settings.memory_gb,
     )
-    task = Task(contestant.encoder, data, settings.seed, machine, progress, settings.max_unreadable)
+    task = make_task(contestant, data, settings, machine, progress)
+    several = isinstance(data, LabelledData) and data.several is not None
     for protocol, options in chosen.items():
-        if data.several is not None and not options.several_classes:
+        if several and not options.several_classes:
             raise UserError(
                 f"images of {settings.data} show several classes, which {protocol} cannot judge: use fewshot or "
                 "transfer, or --set metric=accuracy"
@@ -105,22 +113,17 @@ def measure(
         yield result
 
 
-def locations(settings: EvaluateSettings) -> list[str]:
-    """Where the data and the test data lie, so that equal names in different places stay apart."""
-    return [_location(spec, settings) for spec in (settings.data, settings.test_data or settings.data)]
-
-
-def _location(spec: str, settings: EvaluateSettings) -> str:
-    named = spec.partition(":")[0] in SOURCES
-    return str(user_path(str(settings.data_root) if named else spec).absolute())
-
-
 def _measure(
-    task: Task, contestant: Contestant, protocol: str, options: ProtocolSettings, settings: EvaluateSettings
+    task: AnyTask,
+    contestant: Contestant,
+    protocol: str,
+    options: ProtocolSettings,
+    settings: EvaluateSettings,
 ) -> Result:
     """Run one protocol, and put down with its score what it depends on."""
     score = PROTOCOLS[protocol](task, options)
     data, info = task.data, task.encoder.info
+    loaded = [] if task.encoder.loaded is None else [task.encoder.loaded.text]
     described = {
         name: list(value) if isinstance(value, tuple) else value  # as JSON gives it back
         for name, value in asdict(info).items()
@@ -146,7 +149,7 @@ def _measure(
         details=score.details,
         encoder=described,
         training=info.training,
-        notes=[*data.notes, *score.notes],
+        notes=[*loaded, *data.notes, *score.notes],
         metric=score.metric,
         also=score.also,
         locations=locations(settings),

@@ -2,10 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Literal, get_type_hints
 
 from cacr.config import Settings
+from cacr.encoders import Encoder, EncoderInfo
 from cacr.registry import Registry
+
+Needs = Literal["labels", "images", "words", "captions", "boxes", "masks"]
+"""What a protocol needs of its data: labels; images in classes or not; labels as words, or captions, for the text side
+of an encoder; boxes of objects, or their masks."""
+
+ASK_WORDS: tuple[Needs, ...] = ("words", "captions")
+"""What only an encoder with a text side can do."""
 
 
 class ProtocolSettings(Settings):
@@ -15,11 +23,26 @@ class ProtocolSettings(Settings):
         own_measure: It measures something that ``metric`` does not choose.
         several_classes: It can judge images that show several classes.
         quick: It takes seconds once features are there, so baselines are measured beside it by default.
+        needs: What the data must have.
     """
 
     own_measure: ClassVar[bool] = False
     several_classes: ClassVar[bool] = False
     quick: ClassVar[bool] = False
+    needs: ClassVar[Needs] = "labels"
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Baselines that are measured beside it by default, where it is not ``quick``."""
+        return ()
+
+    def refusal(self, encoder: Encoder) -> str | None:
+        """Why an encoder cannot be measured with these settings, known before any image is read; None where it can."""
+        return None
+
+    def plan(self, info: EncoderInfo, images: int) -> list[str]:
+        """What would be trained on so many images, where the settings alone do not say it."""
+        return []
 
 
 @dataclass(frozen=True)

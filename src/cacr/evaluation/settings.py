@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from cacr.config import EvaluateSettings, listed_names, make, make_what_fits
+from cacr.config import EvaluateSettings, listed_names
 from cacr.errors import SettingsError, UserError
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, settings_of
 from cacr.evaluation.results.metrics import METRICS
+from cacr.made import make, make_what_fits
 from cacr.registry import UnknownNameError, nearest
 
 
@@ -69,7 +70,7 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
         except UnknownNameError as error:
             problems.append(str(error))
     places = {
-        name: [(p, field) for p, kind in kinds.items() if field in kind.model_fields and prefix in ("", p)]
+        name: [(p, field) for p, kind in kinds.items() if field in kind.named() and prefix in ("", p)]
         for name in options
         for prefix, _, field in [name.rpartition(".")]
     }
@@ -91,17 +92,19 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
 
 
 def check_metric(metric: str, chosen: Mapping[str, ProtocolSettings]) -> None:
-    """Refuse a metric that would change nothing.
+    """Refuse a metric that does not hold for every protocol.
 
     Raises:
-        UserError: it is unknown, or every one of the protocols has a measure of its own.
+        UserError: it is unknown, or one of the protocols has measures of its own.
     """
     if metric == "auto":
         return
     METRICS[metric]  # an unknown name is told
-    if all(settings.own_measure for settings in chosen.values()):
+    own = [name for name, settings in chosen.items() if settings.own_measure]
+    if own:
         raise UserError(
-            f"metric={metric} would change nothing: {' and '.join(chosen)} have measures of their own; leave it out"
+            f"metric={metric} would change nothing for {' and '.join(own)}, with measures of their own; leave it "
+            "out, or use a command for each"
         )
 
 
@@ -115,7 +118,5 @@ def quick_options(protocols: str | Sequence[str]) -> dict[str, str]:
 def _names(kinds: Mapping[str, type[ProtocolSettings]], dotted: bool) -> list[str]:
     """Every name that an option may have."""
     if dotted:
-        return [f"{protocol}.{field}" for protocol, kind in kinds.items() for field in kind.model_fields]
-    return sorted(
-        {*EvaluateSettings.model_fields, *(f for kind in kinds.values() for f in kind.model_fields)}
-    )
+        return [f"{protocol}.{field}" for protocol, kind in kinds.items() for field in kind.named()]
+    return sorted({*EvaluateSettings.model_fields, *(f for kind in kinds.values() for f in kind.named())})

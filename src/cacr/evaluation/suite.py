@@ -9,14 +9,16 @@ from typing import Any
 
 from cacr.config import EvaluateSettings
 from cacr.data.prepare import Progress
-from cacr.errors import UserError, refusal
-from cacr.evaluation.contestants import Contestant, contestants, evaluation_folder
-from cacr.evaluation.data.labelled import metric_of, open_labelled
+from cacr.errors import StoppedError, UserError, refusal
+from cacr.evaluation.contestants import Contestant, contestants, encoder_name, evaluation_folder, require_fit
+from cacr.evaluation.data.labelled import metric_of
+from cacr.evaluation.data.locations import locations
 from cacr.evaluation.data.sets import SUITE, is_suite
-from cacr.evaluation.evaluate import locations, measure
-from cacr.evaluation.registry import ProtocolSettings
+from cacr.evaluation.evaluate import measure
+from cacr.evaluation.registry import Needs, ProtocolSettings
 from cacr.evaluation.results.suite_report import Failure, SuiteReport
 from cacr.evaluation.settings import Evaluation
+from cacr.evaluation.tasks import Data, by_need, open_data
 from cacr.files import printable, write_atomically
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.result import Result, read_results, versions
@@ -56,7 +58,7 @@ def evaluate_suite(
     set that fails is reported, and the next one begins.
 
     Args:
-        run: A run folder, or a ``.safetensors`` file of an encoder.
+        run: A run folder, or anything else that :func:`cacr.load_encoder` takes.
         values: Settings as of :func:`evaluate_run`; ``data`` may be ``suite:PATH``.
         against: A second run, measured in the same way; its results go into its own folder.
         progress: Called with what is done and what there is to do, anew for each piece of work.
@@ -71,12 +73,13 @@ def evaluate_suite(
         )
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
+    require_fit([each for _, each in entrants], chosen)
     report = SuiteReport(
         settings.data,
         [Path(data).name for data in sets],
         list(chosen),
         [name for name, _ in entrants],
-        rival=None if against is None else _rival_name(against),
+        rival=None if against is None else encoder_name(against),
     )
     for name, data in zip(report.sets, sets, strict=True):
         one = settings.model_copy(update={"data": data})
@@ -84,6 +87,8 @@ def evaluate_suite(
             need_test = is_suite(settings.data) and settings.test_data is None
             for contestant, result in _measure_set(entrants, one, chosen, need_test, progress):
                 report.results[name, result.protocol, contestant] = result
+        except StoppedError:
+            raise
         except Exception as error:  # whatever one set does, the others are measured
             if not is_suite(settings.data):
                 raise
@@ -110,17 +115,12 @@ def _enter(
     if against is not None:
         try:
             (rival,) = contestants(against, settings.model_copy(update={"baselines": ()}))
-            entrants.append((f"against {_rival_name(against)}", rival))
+            entrants.append((f"against {encoder_name(against)}", rival))
         except UserError as error:
             problems.append(str(error))
     if problems:
         raise UserError("\n".join(problems))
     return entrants
-
-
-def _rival_name(run: str | Path) -> str:
-    path = Path(run).absolute()
-    return path.name if path.is_dir() else path.stem
 
 
 def _measure_set(
@@ -131,7 +131,7 @@ def _measure_set(
     progress: Progress | None,
 ) -> Iterator[tuple[str, Result]]:
     """Contestants and results, read where they are known and else measured."""
-    data = None
+    opened: dict[Needs, Data] = {}
     for name, contestant in entrants:
         stored = read_results(contestant.folder)
         missing = dict(chosen)
@@ -142,9 +142,10 @@ def _measure_set(
             if known:
                 yield name, known[0]
                 del missing[protocol]
-        if missing:
-            data = data or open_labelled(settings, need_test=need_test)
-            for result in measure(contestant, data, missing, settings, progress=progress):
+        for needs, part in by_need(missing).items():
+            if needs not in opened:
+                opened[needs] = open_data(settings, needs, need_test=need_test)
+            for result in measure(contestant, opened[needs], part, settings, progress=progress):
                 yield name, result
 
 

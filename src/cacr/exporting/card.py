@@ -14,7 +14,7 @@ from cacr.files import printable
 from cacr.runs.budget import budget_of
 from cacr.runs.result import shown_notes
 
-_LIBRARIES = {"timm": "timm", "torch": "pytorch", "onnx": "onnx"}
+_LIBRARIES = {"hub": "timm", "torch": "pytorch"}  # others have the name of the format
 _ABOUT_MACHINES = ("data_root", "download", "accelerator", "devices", "nodes", "workers")
 
 
@@ -45,13 +45,14 @@ def model_card(
     parameters = sum(parameter.numel() for parameter in encoder.backbone.parameters())
     parts = [
         "---\n"
-        "license: unknown  # choose one before you publish\n"
+        "license: other\n"
+        "license_name: not-chosen-yet  # choose one before you publish\n"
         f"library_name: {_LIBRARIES.get(to, to)}\n"
         "tags: [image-feature-extraction, self-supervised, contrastive, cacr]\n"
         "---",
         f"# {_plain(title)}",
         f"An image encoder: `{info.encoder}`{_width(info)}, {parameters / 1e6:.2f} M parameters, "
-        f"{info.feature_dim} features an image. It was trained without labels by cacr {cacr.__version__}.",
+        f"{info.feature_dim} features an image. {_written(info)}",
         f"## Loading it\n```python\n{code}\n```",
         f"It takes images prepared like this:\n```python\n{preparation(info)}\n```",
         *_comparing(encoder.reader, reader),
@@ -61,9 +62,7 @@ def model_card(
         "The features are those of the images above and of the views made of them: what the views hide (see the "
         "preset) the encoder was taught to ignore, and what the images do not show it has never seen. It has not "
         "been examined for bias towards groups of people. No number above says how it does on other data.",
-        "## Licence\n"
-        "To be filled in by whoever publishes the weights. It depends on the terms of the training images, which "
-        "cacr does not know.",
+        f"## Licence\n{_licence(info, settings)}",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -74,12 +73,19 @@ def preparation(info: EncoderInfo) -> str:
     return (
         "from torchvision import transforms\n\n"
         "prepare = transforms.Compose([\n"
-        f"    transforms.Resize({info.resize or info.image_size}),  # the shorter side, bilinear, of a PIL image\n"
+        f"    transforms.Resize({_resizing(info)}),  # the shorter side of a PIL image\n"
         f"    transforms.CenterCrop({info.image_size}),\n"
         "    transforms.ToTensor(),\n"
         f"    transforms.Normalize({mean}, {std}),\n"
         "])"
     )
+
+
+def _resizing(info: EncoderInfo) -> str:
+    size = str(info.resize or info.image_size)
+    if info.interpolation == "bilinear":
+        return size
+    return f"{size}, transforms.InterpolationMode.{info.interpolation.upper()}"
 
 
 def comparison(reader: Reader, name: str) -> str:
@@ -108,6 +114,25 @@ def _comparing(reader: Reader | None, name: str | None) -> list[str]:
         f"on {reader.images:,} training images without labels. Classifiers take the features as they are.\n"
         f"```python\n{comparison(reader, name)}\n```"
     ]
+
+
+def _written(info: EncoderInfo) -> str:
+    if not info.training:
+        return f"It was written by cacr {cacr.__version__}, which did not train it."
+    return f"It was trained without labels by cacr {cacr.__version__}."
+
+
+def _licence(info: EncoderInfo, settings: PretrainSettings | None) -> str:
+    """What the weights were made of, each with a field for its terms."""
+    data = info.training.get("data")
+    made_of = {"training images": Path(data).name if isinstance(data, str) else "not known"}
+    if settings is not None and settings.init is not None:
+        made_of["weights that it started from"] = Path(settings.init).name
+    table = _table(("", "", "licence"), ((what, name, "to be filled in") for what, name in made_of.items()))
+    return (
+        "The weights belong to whoever trained them: cacr claims nothing. Choose a licence that the terms of what they "
+        f"were made of allow; cacr does not know these.\n\n{table}"
+    )
 
 
 def _width(info: EncoderInfo) -> str:

@@ -7,22 +7,20 @@ from pathlib import Path
 
 import torch
 
-from cacr.encoders import Encoder, EncoderInfo, load_encoder
-from cacr.encoders.files import reader_file, weights_file
+from cacr.encoders import Encoder, EncoderInfo, load_encoder, locate
 from cacr.encoders.reader_file import save_reader
 from cacr.errors import UserError
 from cacr.exporting.card import model_card
-from cacr.exporting.format import FORMATS, Features
-from cacr.files import appearing, require_new_file, write_atomically
+from cacr.exporting.format import FORMATS, WEIGHTS_SUFFIX, Features, Files, Format
+from cacr.files import appearing, require_new_file, require_writable, write_atomically
 from cacr.randomness import generator
+from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.result import read_results
 from cacr.runs.run import run_of
 
 TOLERANCE = 1e-5
 """Largest difference of a feature, as a share of the largest feature."""
-
-WEIGHTS_SUFFIX = ".safetensors"
 
 CHECKED = (1, 5)
 """Batches of so many images are compared."""
@@ -40,6 +38,7 @@ class Exported:
         code: The lines of Python that load the file.
         difference: Largest difference of a feature from the original's, as a share of the largest feature.
         finished: Whether the run had come to its end.
+        notes: What became of the tensors of a file of other software.
     """
 
     file: Path
@@ -49,28 +48,27 @@ class Exported:
     code: str
     difference: float
     finished: bool
+    notes: tuple[str, ...] = ()
 
 
-def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
-    """Write the encoder of a run for other software, with a description, a model card and its reader beside it.
+def export_run(run: str | os.PathLike[str], to: str, out: Path, *, download: bool = False) -> Exported:
+    """Write an encoder for other software, with a description, a model card and its reader beside it.
 
     Args:
-        run: A run folder, or an ``encoder.safetensors``.
+        run: What :func:`cacr.encoders.load_encoder` takes: a run folder, ``timm:NAME@FILE``, a checkpoint.
         to: The format, a name of :data:`FORMATS`.
-        out: The file; its description and its card are written beside it (see :func:`beside`), and its reader where
-            it has one (see :func:`cacr.encoders.files.reader_file`). None of them may exist.
+        out: The file, or the folder; what is written beside it, :meth:`Format.files` says. None of it may exist.
+        download: Let ``timm:NAME`` fetch timm's pretrained weights.
 
     Raises:
         UserError: the encoder cannot be written so, or its features would not be those of the original.
     """
     kind = FORMATS[to]()
-    require_new_file(out, (kind.suffix,))
-    description, card_file = beside(out, ".json"), beside(out, ".md")
-    require_new_file(description, (".json",))
-    require_new_file(card_file, (".md",))
-    encoder = load_encoder(run)
-    reader = None if encoder.reader is None else reader_file(out)
-    if reader is not None:
+    files = kind.files(out)
+    _require_new(kind, out, files)
+    encoder = load_encoder(run, download=download)
+    reader = None if encoder.reader is None else files.reader
+    if reader is not None and kind.suffix:
         require_new_file(reader, (WEIGHTS_SUFFIX,))
     if why := kind.refusal(encoder.info):
         raise UserError(why)
@@ -84,33 +82,43 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path) -> Exported:
                 f"than {TOLERANCE:g}; please report this with the encoder's name, {encoder.info.encoder}"
             )
     code = kind.code(encoder.info, out.name)
-    weights = weights_file(Path(run))
-    whole = run_of(weights)
-    settings = None if whole is None else whole.settings
+    place = locate(run)
+    stored = place.file if place.kind == "stored" else None
+    whole = None if stored is None else run_of(stored)
     card = model_card(
         encoder,
-        read_results(RunFolder(weights.parent).evaluation),
-        settings,
+        [] if stored is None else read_results(RunFolder(stored.parent).evaluation),
+        None if whole is None else whole.settings,
         title=out.stem,
         to=to,
         code=code,
         reader=None if reader is None else reader.name,
     )
-    write_atomically(description, (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
-    write_atomically(card_file, card.encode())
+    write_atomically(files.description, (json.dumps(asdict(encoder.info), indent=2) + "\n").encode())
+    write_atomically(files.card, card.encode())
     if reader is not None and encoder.reader is not None:
         save_reader(reader, encoder.reader, encoder)
     finished = bool(encoder.info.training.get("finished", True))
-    return Exported(out, description, card_file, reader, code, difference, finished)
+    notes: tuple[str, ...] = () if encoder.loaded is None else (encoder.loaded.text,)
+    if encoder.load_text is not None:
+        notes += (kind.write_text(encoder, out),)
+    return Exported(files.weights, files.description, files.card, reader, code, difference, finished, notes)
 
 
-def beside(out: Path, suffix: str) -> Path:
-    """The file of this suffix that belongs to an exported one.
+def _require_new(kind: Format, out: Path, files: Files) -> None:
+    """Refuse what exists, before anything is computed.
 
-    ``photos.json`` to ``photos.safetensors``, where :func:`cacr.load_encoder` looks for it, and
-    ``photos.onnx.json`` to ``photos.onnx``: both may lie in one folder.
+    Raises:
+        UserError: names it.
     """
-    return out.with_suffix(suffix) if out.suffix.lower() == WEIGHTS_SUFFIX else Path(f"{out}{suffix}")
+    if not kind.suffix:
+        if kind_of(out) is not None:
+            raise UserError(f"{out} exists already: remove it, or choose another folder")
+        require_writable(out.parent)
+        return
+    require_new_file(files.weights, (kind.suffix,))
+    require_new_file(files.description, (".json",))
+    require_new_file(files.card, (".md",))
 
 
 def _without_paths(info: EncoderInfo) -> EncoderInfo:
@@ -129,7 +137,7 @@ def largest_difference(encoder: Encoder, features: Features) -> float:
     """
     size, found = encoder.info.image_size, []
     for count in CHECKED:
-        images = torch.randn(count, 3, size, size, generator=generator("export", count))
+        images = torch.randn(count, encoder.info.channels, size, size, generator=generator("export", count))
         original = encoder(images).double()
         largest = original.abs().max().clamp(min=torch.finfo(torch.float32).tiny)  # features may all be zero
         found.append((features(images) - original).abs().max() / largest)

@@ -10,16 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import normalize, pad
 
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import MissingExtraError, UserError
 from cacr.exporting.format import FORMATS, Features, Format
+from cacr.files import appearing, require_new_file, write_atomically
+
+CHECKED_TEXTS = ("a photo of a dog", "two cats in the snow", "the")
+"""Sentences whose vectors are compared with the original's."""
+
+TEXT_TOLERANCE = 1e-4
+"""Largest difference of a unit vector's entry."""
 
 
 @FORMATS.register("onnx")
 class OnnxFile(Format):
-    """A graph from normalised images (n, 3, s, s) to features, for any n; for every encoder (extra: onnx)."""
+    """A graph from normalised images (n, 3, s, s) to features, for any n; for every encoder (extra: onnx).
+
+    Of an encoder with a text side the graph gives ``embeddings`` too, unit vectors to be compared with those of a
+    second graph, ``NAME.text.onnx``, from tokens (n, context) to unit vectors.
+    """
 
     suffix = ".onnx"
 
@@ -31,29 +43,50 @@ class OnnxFile(Format):
     def write(self, encoder: Encoder, path: Path) -> None:
         """Trace the backbone, with the number of images left open; what it expects is in the file's metadata."""
         info = encoder.info
-        images = torch.zeros(2, 3, info.image_size, info.image_size)
+        images = torch.zeros(2, info.channels, info.image_size, info.image_size)
         # On the CPU and in the ordinary layout of memory, whatever the encoder was used with before.
         backbone = encoder.backbone.to("cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        try:
-            with _quiet():
-                program = torch.onnx.export(
-                    backbone.eval(),
-                    (images,),
-                    input_names=["images"],
-                    output_names=["features"],
-                    dynamic_shapes=({0: torch.export.Dim("batch")},),
-                    dynamo=True,
-                    verbose=False,
-                )
-        except Exception as error:  # the tracer fails in as many ways as there are architectures
-            first = str(error).strip().split("\n", 1)[0]
-            raise UserError(
-                f"{info.encoder} cannot be traced for ONNX ({first}); use --to torch, or --to timm"
-            ) from error
-        assert program is not None
+        outputs = ["features"]
+        if encoder.load_text is not None:
+            backbone, outputs = _Compared(backbone, encoder.text.image_head), ["features", "embeddings"]
+        program = _traced(backbone, images, "images", outputs, info.encoder)
         described = {name: value for name, value in asdict(info).items() if name != "training"}
         program.model.metadata_props.update({f"cacr.{n}": json.dumps(v) for n, v in described.items()})
         program.save(path)
+
+    def write_text(self, encoder: Encoder, out: Path) -> str:
+        """Write ``NAME.text.onnx``, and the tokeniser where it is a file, beside ``NAME.onnx``.
+
+        Raises:
+            UserError: the file exists, or the text side cannot be traced, or would give other vectors.
+        """
+        import onnxruntime
+
+        side, path = encoder.text, out.with_suffix(f".text{out.suffix}")
+        require_new_file(path, (self.suffix,))
+        tokens = side.tower.tokenise(CHECKED_TEXTS).values
+        tokens = pad(tokens, (0, side.tower.context - tokens.shape[1]), value=side.tower.pad)
+        program = _traced(_Texts(side.tower, side.head), tokens, "tokens", ["embeddings"], "the text encoder")
+        with appearing(path) as temporary:
+            program.save(temporary)
+            session = onnxruntime.InferenceSession(temporary, providers=["CPUExecutionProvider"])
+            (found,) = session.run(["embeddings"], {"tokens": tokens.numpy()})
+            difference = (torch.from_numpy(found) - side.of_texts(CHECKED_TEXTS)).abs().max().item()
+            if not difference <= TEXT_TOLERANCE:
+                raise UserError(
+                    f"the text encoder would give other vectors in ONNX, by {difference:.1g}: please report this"
+                )
+        tokeniser = side.tower.tokeniser_file
+        if tokeniser is None:
+            told = "tokens are those of open_clip.SimpleTokenizer"
+        else:
+            place = out.with_suffix(".tokenizer.json")
+            write_atomically(place, tokeniser.encode())
+            told = f"its tokeniser is {place.name}"
+        return (
+            f"the text side is {path.name}, from tokens (n, {tokens.shape[1]}), padded with {side.tower.pad}, to unit "
+            f"vectors ({told}); `embeddings` of {out.name} are the images' unit vectors"
+        )
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
         """By ONNX Runtime."""
@@ -72,9 +105,54 @@ class OnnxFile(Format):
         return (
             "import onnxruntime\n\n"
             f"session = onnxruntime.InferenceSession({json.dumps(name)})\n"
-            f"# images: float32 (n, 3, {info.image_size}, {info.image_size}), a NumPy array\n"
+            f"# images: float32 (n, {info.channels}, {info.image_size}, {info.image_size}), a NumPy array\n"
             'encoder = lambda images: session.run(["features"], {"images": images})[0]'
         )
+
+
+class _Compared(nn.Module):
+    """Features of images, and their unit vectors beside those of sentences."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.backbone(images)
+        return features, normalize(self.head(features), dim=1)
+
+
+class _Texts(nn.Module):
+    """Tokens to unit vectors."""
+
+    def __init__(self, tower: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.tower, self.head = tower, head
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return normalize(self.head(self.tower(tokens)), dim=1)
+
+
+def _traced(module: nn.Module, example: Tensor, name: str, outputs: list[str], what: str) -> Any:
+    """The program of a module, with the number of rows left open."""
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                module.eval(),
+                (example,),
+                input_names=[name],
+                output_names=outputs,
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+                dynamo=True,
+                verbose=False,
+            )
+    except Exception as error:  # the tracer fails in as many ways as there are architectures
+        first = str(error).strip().split("\n", 1)[0]
+        raise UserError(
+            f"{what} cannot be traced for ONNX ({first}); use --to torch, or --to timm"
+        ) from error
+    assert program is not None
+    return program
 
 
 def _require(*packages: str) -> None:

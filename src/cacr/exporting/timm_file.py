@@ -19,14 +19,7 @@ class TimmFile(Format):
 
     def refusal(self, info: EncoderInfo) -> str | None:
         """Architectures that timm cannot build."""
-        if timm_arguments(info) is not None:
-            return None
-        why = (
-            f"with {info.image_size} pixels it has a 3x3 stem, which timm's {info.encoder} lacks"
-            if info.encoder.startswith("resnet")
-            else "it is not one of timm's models"
-        )
-        return f"timm cannot build this {info.encoder}: {why}; use --to torch, or --to onnx"
+        return timm_refusal(info)
 
     def write(self, encoder: Encoder, path: Path) -> None:
         """Write the backbone's tensors, whose names are timm's own."""
@@ -49,3 +42,15 @@ def _arguments(info: EncoderInfo) -> dict[str, Any]:
     arguments = timm_arguments(info)
     assert arguments is not None  # others are refused
     return arguments
+
+
+def timm_refusal(info: EncoderInfo) -> str | None:
+    """Why timm cannot build an encoder, and what to do instead; None if it can."""
+    if timm_arguments(info) is not None:
+        return None
+    why = (
+        f"with {info.image_size} pixels it has a 3x3 stem, which timm's {info.encoder} lacks"
+        if info.encoder.startswith("resnet")
+        else "it is not one of timm's models"
+    )
+    return f"timm cannot build this {info.encoder}: {why}; use --to torch, or --to onnx"

@@ -15,15 +15,16 @@ from cacr.data.prepare import Progress
 from cacr.distributed import rank, world_size
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import UserError
+from cacr.features.changed import Change, ChangedCrop, changed
 from cacr.features.machine import Machine
 from cacr.features.processes import gather_objects, gather_rows
+from cacr.features.room import fitted
 from cacr.randomness import generator
 from cacr.views import PRESETS, Augmentation, Views
-
-"""Called with what is done and what there is to do."""
-
+from cacr.views.pixels import as_bytes, normalised, unnormalised
 
 MAX_UNREADABLE = 0.1
+"""Share of the images of a source that may be unreadable."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class ImageLoader:
         seed: Of order and augmentation.
         max_unreadable: Share of unreadable images that is tolerated.
         shared: Of several processes each gets its share of every batch of files.
+        change: Of the pixels of each view; images of 8 bits and three channels have one.
     """
 
     def __init__(
@@ -68,13 +70,20 @@ class ImageLoader:
         seed: int = 0,
         max_unreadable: float = MAX_UNREADABLE,
         shared: bool = False,
+        change: Change | None = None,
     ) -> None:
+        if source.channels != info.channels:
+            raise UserError(
+                f"{source.name} has images of {source.channels} channels, this encoder takes {info.channels}: continue "
+                "from it on these images with `cacr pretrain DATA --init ENCODER`, which adapts its first layer"
+            )
         self.seed = seed
         self._in_memory = source.image_size is not None
         # Images in memory are drawn as one batch in every process, so that their views do not depend on how many
         # there are; files are decoded by one process each.
         alone = self._in_memory or not shared
         self._views = Views([view], info.mean, info.std, device=machine.device)
+        self._change = change
         self._loader = Loader(
             source,
             batch_size=machine.batch_size,
@@ -82,7 +91,7 @@ class ImageLoader:
             rank=0 if alone else rank(),
             world_size=1 if alone else world_size(),
             workers=machine.workers,
-            crop=self._views.crop,
+            crop=self._views.crop if change is None else ChangedCrop(self._views.crop, change),
             shuffle=shuffle,
             at_least=view.resize,
             max_unreadable=max_unreadable,
@@ -99,7 +108,15 @@ class ImageLoader:
         draws = generator("probe views", self.seed, number)
         for batch in self._loader.epoch(number):
             ((images,),) = self._views(batch.images, draws)
+            if self._change is not None and self._in_memory:
+                images = self._changed(images, self._change, draws)
             yield images, batch.index
+
+    def _changed(self, images: Tensor, change: Change, draws: torch.Generator) -> Tensor:
+        """Change views of images that lay in memory: no process has had their pixels in its hands."""
+        mean, std = self._views.mean, self._views.std
+        pixels = changed(as_bytes(unnormalised(images, mean, std)), change, draws)
+        return normalised(pixels, mean, std).to(images.device, memory_format=torch.channels_last)
 
 
 class FeatureLoader(ImageLoader):
@@ -152,7 +169,10 @@ class FeatureLoader(ImageLoader):
 
 def centre_view(info: EncoderInfo) -> Augmentation:
     """The one view of evaluation: an image resized and its centre cut out as ``encoder.preprocess`` does it."""
-    return Augmentation(info.image_size, scale=None, resize=info.resize or info.image_size, flip=0.0)
+    resize = info.resize or info.image_size
+    return Augmentation(
+        info.image_size, scale=None, resize=resize, interpolation=info.interpolation, flip=0.0
+    )
 
 
 def as_trained(view: Augmentation, info: EncoderInfo) -> Augmentation:
@@ -171,7 +191,8 @@ def encode(
 ) -> Features:
     """Features of every image that can be read, in the order of the source.
 
-    An image is resized and its centre cut out as ``encoder.preprocess`` does it.
+    An image is resized and its centre cut out as ``encoder.preprocess`` does it. Where a batch of the machine does
+    not fit into the free memory, a smaller one is taken: it changes no feature.
 
     Args:
         encoder: Moved to the machine's device and put into evaluation mode.
@@ -181,11 +202,13 @@ def encode(
         max_unreadable: Share of unreadable images that is tolerated.
 
     Raises:
-        UserError: more than ``max_unreadable`` of the images cannot be read, or none can.
+        UserError: more than ``max_unreadable`` of the images cannot be read, or none can, or there is no memory.
     """
-    machine = machine or Machine()
-    loader = FeatureLoader(encoder, source, centre_view(encoder.info), machine, max_unreadable=max_unreadable)
-    streamed = 4 * len(source) * encoder.feature_dim > machine.memory
+    machine, view = machine or Machine(), centre_view(encoder.info)
+    size = 4 * len(source) * encoder.feature_dim
+    streamed = size > machine.memory
+    machine = fitted(encoder, source, machine, view.size, beside=0 if streamed else size)
+    loader = FeatureLoader(encoder, source, view, machine, max_unreadable=max_unreadable)
     values, index, done = make_rows(len(source), encoder.feature_dim, streamed=streamed), [], 0
     for features, numbers in loader.epoch(0):
         values[done : done + len(numbers)] = _finite(features.cpu(), encoder)

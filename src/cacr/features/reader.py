@@ -25,8 +25,8 @@ from cacr.errors import UserError
 from cacr.randomness import generator
 from cacr.registry import nearest
 
-READER: ReaderKind = "white"
-COMPONENTS = 64
+READER: ReaderKind = "half_white"
+COMPONENTS = 256
 """The default reader of everything that compares features by their cosine."""
 
 MOST_IMAGES = 4096

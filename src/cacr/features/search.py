@@ -1,32 +1,29 @@
-"""``cacr search``: the images of a source that are nearest to one image."""
+"""``cacr search``: the images of a source that are nearest to one image, or to a sentence."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from cacr.data import FileSource, Part, Source, open_source
+from cacr.data import FileSource, Part, Source
+from cacr.data.named_images import ImageNames
 from cacr.data.prepare import Progress
-from cacr.encoders import Encoder, load_encoder
+from cacr.encoders import Encoder
 from cacr.encoders.preprocess import to_pil
 from cacr.errors import UserError
-from cacr.features.encode import MAX_UNREADABLE, Features, encode
-from cacr.features.machine import Machine, choose_machine
+from cacr.features.collection import Collection, Opened, open_images
+from cacr.features.encode import MAX_UNREADABLE
 from cacr.features.neighbours import nearest_keys
-from cacr.features.reader import asked_reader, choose_reader
+from cacr.features.reader import asked_reader
 from cacr.files import storable
-from cacr.reading.arrays import read_npz
 from cacr.reading.files import kind_of
 
-_ARRAYS = ("features", "index", "name")
-
-SAME_FEATURES = 1e-3
-"""Largest difference, as a share of its length, of a stored feature from one computed anew by its encoder."""
+LONGEST_NAME = 255
+"""Bytes of a file's name, on every usual file system."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +48,22 @@ class Found:
     """What a search found.
 
     Attributes:
-        query: Name of the image that was searched for.
-        image: That image.
+        query: Name of the image that was searched for, or the words.
+        image: That image; None where words were searched for.
         neighbours: The nearest images, nearest first, without the image itself.
         source: Where they are.
         searched: Images that were compared.
         unreadable: Images that were left out because they cannot be read.
+        notes: What the user should know about the encoder.
     """
 
     query: str
-    image: Image.Image
+    image: Image.Image | None
     neighbours: tuple[Neighbour, ...]
     source: Source
     searched: int
     unreadable: int
+    notes: tuple[str, ...] = ()
 
 
 def search_source(
@@ -74,6 +73,8 @@ def search_source(
     *,
     k: int = 10,
     features: Path | None = None,
+    images: str | None = None,
+    labels: str | os.PathLike[str] | None = None,
     reader: str | None = None,
     reader_components: int | None = None,
     part: Part = "pretrain",
@@ -84,56 +85,120 @@ def search_source(
 ) -> Found:
     """Find the images of a source whose features, once read, are nearest to those of one image, by cosine.
 
+    Words are searched for by an encoder with a text side, where text and images have vectors in one space.
+
     Args:
-        run: A run folder, or an ``encoder.safetensors``.
-        image: The path of an image, or the number of one in the data.
+        run: What :func:`cacr.encoders.load_encoder` takes: a run folder, ``timm:NAME@FILE``, a checkpoint.
+        image: The path of an image, the name or number of one in the data, or words that no image is called by.
         data: A folder of images, or the name of a data set.
         k: Images to find.
         features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
+        images: A list of the images to search, or ``except:FILE``.
+        labels: A CSV file with the columns ``path`` and ``label``; left out: the data's own labels.
         reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on the images that are searched; left out:
             the one saved with the encoder, or where there is none the default one fitted on these images.
         reader_components: Principal components of that reader.
         part: Which images, for data that has parts.
         data_root: Where named data sets lie.
-        download: Allow downloads of data sets.
+        download: Allow downloads of data sets, and of the pretrained weights of ``timm:NAME``.
         max_unreadable: Share of unreadable images that is tolerated; they are left out.
         progress: Called with the number of images encoded and in all.
     """
-    kind = asked_reader(reader, reader_components)
-    encoder = load_encoder(run)
-    source = open_source(data, part=part, root=Path(data_root), download=download)
-    query, number = _open_query(image, source)
-    machine = choose_machine([source])
-    wanted = _encode_one(encoder, query)
-    stored = None if features is None else read_features(features, encoder, source)
-    known = stored or encode(encoder, source, machine, progress, max_unreadable=max_unreadable)
-    read = choose_reader(encoder, known.values, kind, reader_components)
-    similarity, place = nearest_keys(
-        normalize(read(wanted[None]), dim=1),
-        normalize(read(known.values), dim=1),
-        min(k + 1, len(known.index)),
+    asked_reader(reader, reader_components)
+    opened = open_images(
+        run, data, images=images, labels=labels, part=part, data_root=data_root, download=download
     )
-    found = []
-    for value, where in zip(similarity[0].tolist(), place[0].tolist(), strict=True):
-        index = int(known.index[where])
-        if not _is_query(index, image, number, source):
-            found.append(Neighbour(index, storable(source.describe(index)), value, _label(source, index)))
-    if stored is not None and found:
-        _require_same_encoder(encoder, source, stored, found[0].index, features)
-    name = storable(os.fspath(image) if number is None else source.describe(number))
-    return Found(name, query, tuple(found[:k]), source, len(known.index), len(known.problems))
+    query = _open_query(image, opened)
+    if query.image is None and (reader or reader_components):
+        raise UserError("words are compared with images as they were trained: leave the reader out")
+    found = opened.collect(
+        features=features,
+        reader=reader,
+        reader_components=reader_components,
+        max_unreadable=max_unreadable,
+        progress=progress,
+    )
+    if query.image is None:
+        side = found.encoder.text
+        wanted, vectors = side.of_texts([query.name]), side.of_images(found.features)
+    else:
+        wanted, vectors = found.read(_encode_query(query, found)), found.vectors
+    # One query is compared with all, however many: that takes less time than an index of them takes to make.
+    similarity, place = nearest_keys(wanted, vectors, min(k + 1, len(found)))
+    near = [
+        Neighbour(number, found.name(number), value, found.label(number))
+        for value, number in zip(similarity[0].tolist(), place[0].tolist(), strict=True)
+        if found.index[number] != query.number
+    ]
+    loaded = found.encoder.loaded
+    notes: tuple[str, ...] = () if loaded is None else (loaded.text,)
+    if query.image is None:
+        notes += found.encoder.text.tower.notes_on_length([query.name])
+    return Found(query.name, query.image, tuple(near[:k]), found.source, len(found), found.unreadable, notes)
 
 
-def _open_query(image: str | os.PathLike[str], source: Source) -> tuple[Image.Image, int | None]:
-    """The image to search for, and its number if it was given as one of the source's."""
-    text = os.fspath(image)
-    if not text.isdecimal() or kind_of(Path(text)) is not None:
-        return to_pil(Path(text)), None
-    if len(text) > 18 or int(text) >= len(source):
+class _Query(NamedTuple):
+    """The image to search for, its name, and its number where it is one of the source's; of words the words alone."""
+
+    image: Image.Image | None
+    name: str
+    number: int | None
+
+
+def _open_query(image: str | os.PathLike[str], opened: Opened) -> _Query:
+    """The image of a file; where there is none of the name, the image of the source that has it, or this number.
+
+    What is none of these are words, where the encoder has a text side.
+    """
+    text, source = os.fspath(image), opened.source
+    path = Path(text)
+    if _may_be_file(text) and kind_of(path) is not None:
+        return _Query(to_pil(path), storable(text), _number_of_file(path, source))
+    if text.isdecimal():
+        if len(text) > 18 or int(text) >= len(source):
+            raise UserError(
+                f"there is no file {text}, and {source.name} has {len(source):,} images, so none of this number"
+            )
+        number: int | None = int(text)
+    else:
+        number = ImageNames(source).find(text)
+    if number is None and opened.encoder.load_text is not None and text.strip():
+        return _Query(None, text, None)
+    if number is None:
         raise UserError(
-            f"there is no file {text}, and {source.name} has {len(source):,} images, so none of this number"
+            f"{text}: No such file or directory, and no image of this name, or several, in {source.name}; words are "
+            "searched for by an encoder that was trained with captions (--method clip), or by a finished CLIP"
         )
-    return source.read(int(text)), int(text)
+    return _Query(source.read(number), storable(source.describe(number)), number)
+
+
+def _may_be_file(text: str) -> bool:
+    """Whether a file can have this name: a long sentence cannot, and asking the system for it would be an error."""
+    return "\0" not in text and all(len(os.fsencode(part)) <= LONGEST_NAME for part in Path(text).parts)
+
+
+def _number_of_file(path: Path, source: Source) -> int | None:
+    """The number of the image that a file is; None where it is none of the source's."""
+    if not isinstance(source, FileSource):
+        return None
+    wanted = path.stat()
+    same = (n for n, own in enumerate(source.paths) if own.name == path.name and _is_file(own, wanted))
+    return next(same, None)
+
+
+def _is_file(path: Path, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), wanted)
+    except OSError:
+        return False
+
+
+def _encode_query(query: _Query, found: Collection) -> Tensor:
+    """(1, feature_dim); the picture of an image of other channels is not what the encoder sees."""
+    if found.source.deep and query.number is not None:
+        return found.features[torch.from_numpy(found.index == query.number)]
+    assert query.image is not None
+    return _encode_one(found.encoder, query.image)[None]
 
 
 @torch.inference_mode()
@@ -141,64 +206,3 @@ def _encode_one(encoder: Encoder, image: Image.Image) -> Tensor:
     """(feature_dim,) on the CPU."""
     features: Tensor = encoder(encoder.preprocess(image)[None])
     return features[0].float()
-
-
-def _is_query(index: int, image: str | os.PathLike[str], number: int | None, source: Source) -> bool:
-    if number is not None or not isinstance(source, FileSource):
-        return index == number
-    try:
-        return source.paths[index].samefile(image)
-    except OSError:
-        return False
-
-
-def _label(source: Source, index: int) -> str | None:
-    if source.labels is None:
-        return None
-    label = int(source.labels[index])
-    return storable(source.class_names[label]) if source.class_names else str(label)
-
-
-def read_features(path: Path, encoder: Encoder, source: Source) -> Features:
-    """The features of a source from a file of ``cacr embed``.
-
-    Raises:
-        UserError: the file is damaged, or of other data or another kind of encoder.
-    """
-    stored = read_npz(path, _ARRAYS)
-    if len(stored) < len(_ARRAYS):
-        raise UserError(f"{path} is not an .npz file that `cacr embed` wrote")
-    values, index, names = (stored[name] for name in _ARRAYS)
-    sound = values.ndim == 2 and values.dtype == np.float32 and len(values) > 0 and np.isfinite(values).all()
-    if not sound or index.shape != (len(values),) or index.dtype != np.int64 or names.shape != index.shape:
-        raise UserError(f"{path} is not an .npz file that `cacr embed` wrote")
-    if values.shape[1] != encoder.feature_dim:
-        raise UserError(
-            f"{path} holds features of dimension {values.shape[1]}, this encoder gives {encoder.feature_dim}: "
-            "they are of another encoder, or were read; write them again with `cacr embed`, without --reader"
-        )
-    if (
-        index.min() < 0
-        or index.max() >= len(source)
-        or any(
-            storable(source.describe(int(number))) != name for number, name in zip(index, names, strict=True)
-        )
-    ):
-        raise UserError(
-            f"{path} does not hold the features of {source.name}: its images have other names; "
-            "write them again with `cacr embed`"
-        )
-    return Features(torch.from_numpy(values), torch.from_numpy(index))
-
-
-def _require_same_encoder(
-    encoder: Encoder, source: Source, stored: Features, index: int, path: Path | None
-) -> None:
-    """Encode the nearest image anew, so that another encoder's features are not taken for this one's."""
-    again = encode(encoder, source.subset(np.array([index])), Machine()).values[0]
-    kept = stored.values[int((stored.index == index).nonzero()[0])]
-    if (again - kept).norm() > SAME_FEATURES * again.norm():
-        raise UserError(
-            f"the features in {path} are not those that this encoder gives to {source.describe(index)}: "
-            "they are of another encoder or of changed images; write them again with `cacr embed`"
-        )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cacr.encoders import Encoder, normalise_per_view
 from cacr.frameworks.chunks import encode_twice, in_chunks
 from cacr.frameworks.gather import Exchange
-from cacr.losses import Input, Objective
+from cacr.losses import Input, Objective, Pairs, Ring, momentum, positives_only
 from cacr.losses.engine.pairs import NO_LOCAL_KEYS
 from cacr.registry import Registry
 
@@ -31,12 +31,16 @@ class Facts(NamedTuple):
         batch_size: images in a step, over all processes.
         steps: of the whole run.
         transformer: whether the encoder has position embeddings.
+        captions: the most that an image has; 0 where there are none.
+        global_views: views of an image that are no local crops.
     """
 
     images: int
     batch_size: int
     steps: int
     transformer: bool
+    captions: int = 0
+    global_views: int = 2
 
 
 class Shared(TypedDict, total=False):
@@ -66,9 +70,15 @@ class Framework(nn.Module, ABC):
     Attributes:
         gives: what the objective is computed from.
         has_predictor: whether it takes ``predictor``, embeddings -> predictions.
+        reads_captions: whether it takes ``text_head``, and captions as the last of the ``views`` (see
+            :meth:`read_captions`).
         holds_targets: whether what the queries are compared with receives no gradient.
-        local_keys: whether local crops have keys too.
-        usual_dim: dimension of the embeddings where nothing else is asked for.
+        fewest_views: of an image, with which it can train.
+        usual_views: where nothing else is asked for; None: as usual for the preset.
+        usual_preset: where nothing else is asked for; None: as usual for the data.
+        usual_optimizer: where nothing else is asked for; None: as usual for the encoder.
+        rows_per_view: rows that :meth:`embed` returns for each view.
+        usual_predictor: the name of the predictor where nothing else is asked for.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
         objective_defaults: options of the objective whose default is another one in this framework.
         meaningless_options: options of the objective that mean nothing in this framework; ``negatives`` is among
@@ -77,9 +87,14 @@ class Framework(nn.Module, ABC):
 
     gives: ClassVar[Input] = "pairs"
     has_predictor: ClassVar[bool] = False
+    reads_captions: ClassVar[bool] = False
     holds_targets: ClassVar[bool] = False
-    local_keys: ClassVar[bool] = True
-    usual_dim: ClassVar[int] = 128
+    fewest_views: ClassVar[int] = 2
+    usual_views: ClassVar[int | None] = None
+    usual_preset: ClassVar[str | None] = None
+    usual_optimizer: ClassVar[str | None] = None
+    rows_per_view: ClassVar[int] = 1
+    usual_predictor: ClassVar[str] = "moco_v3"
     sync_batch_norm: ClassVar[bool] = False
     objective_defaults: ClassVar[Mapping[str, Any]] = {}
     meaningless_options: ClassVar[frozenset[str]] = frozenset()
@@ -118,12 +133,15 @@ class Framework(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+    def loss(
+        self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
+    ) -> dict[str, Tensor]:
         """Named scalars, ``loss`` among them, of the global batch.
 
         Args:
             queries: (views, images, dim), of this process's images (see :meth:`embed`).
             targets: see :meth:`targets`.
+            global_views: views that are global crops, from the first; None: all.
         """
 
     def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
@@ -131,26 +149,60 @@ class Framework(nn.Module, ABC):
         parts = in_chunks(views, self.encode_chunk)
         queries = encode_twice(self.embed, parts, self)
         held = [keys for part in parts if (keys := self.targets(part)) is not None]
-        return self.loss(queries, torch.cat(held, dim=1) if held else None)
+        global_views = len(views[0]) if len(views) > 1 else None
+        return self.loss(queries, torch.cat(held, dim=1) if held else None, global_views)
+
+    def before_step(self, step: int, total: int, epoch: int) -> None:
+        """Told before optimiser step ``step`` of ``total``, both from 0, where the run is."""
+        self.objective.begin_step(step, total)
+
+    def hold_gradients(self) -> None:
+        """Drop the gradients of what this step shall not move, when those of all processes are there."""
+        return None
+
+    def constant_rate(self) -> list[nn.Module]:
+        """Modules that keep the peak learning rate while the schedule lowers that of the others."""
+        return []
+
+    def blank_captions(self, images: int) -> list[Tensor]:
+        """What stands for the captions of so many images where a step is only counted or timed; here: nothing."""
+        return []
 
     def after_step(self, step: int, total: int) -> None:
         """Move what follows the weights without gradients, after ``step`` of ``total`` optimiser steps."""
         return None
 
     def negatives(self, images: int, views: int) -> NegativeCount:
-        """Negatives of one query in a global batch of ``images`` with ``views`` views; here: of the batch itself."""
+        """Negatives of one query in a global batch of ``images`` with ``views`` views; here: of the batch itself.
+
+        Asked only where the objective has negatives.
+        """
         return batch_negatives(self.objective.negatives, images, views)
+
+    def negatives_text(self, images: int, views: int) -> str:
+        """The negatives of a query in words; ``views`` are those that have keys."""
+        if not self.objective.has_negatives:
+            return "none: no image is compared with another"
+        number, origin = self.negatives(images, views)
+        return f"{number:,} for each query: {origin}"
 
     @classmethod
     def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
         """Why the framework cannot train with an objective, with local crops or without; None where it can."""
         if why := objective.refusal(cls.gives):
             return why
+        if objective.needs_captions and not cls.reads_captions:
+            fitting = " or ".join(name for name in FRAMEWORKS if FRAMEWORKS[name].reads_captions)
+            return f"it compares images with their captions; take framework {fitting}"
         if objective.needs_predictor and not cls.has_predictor:
             return cls._without_predictor()
+        if local and not objective.local_crops:
+            return f"{type(objective).__name__} compares whole views and has no use for local crops: another --preset"
+        if not objective.has_negatives:
+            return None
         if "negatives" in cls.meaningless_options:
             return objective.fixed_negatives or None
-        return NO_LOCAL_KEYS if local and not cls.local_keys and objective.negatives == "same" else None
+        return NO_LOCAL_KEYS if local and not objective.local_keys and objective.negatives == "same" else None
 
     @classmethod
     def _without_predictor(cls) -> str:
@@ -175,6 +227,16 @@ class Framework(nn.Module, ABC):
         return {}
 
     @classmethod
+    def complete_options(cls, given: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
+        """The options of a run: those that were given above the usual ones."""
+        return cls.usual_options(facts) | dict(given)
+
+    @classmethod
+    def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
+        """What is wrong with options whatever the data, before any of it is looked at; nothing in most frameworks."""
+        return []
+
+    @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
         """What is wrong with options, given the data and the batch; nothing in most frameworks."""
         return []
@@ -187,12 +249,19 @@ class Framework(nn.Module, ABC):
         return [p.name for p in keywords if p.name not in Shared.__annotations__]
 
     @classmethod
-    def objective_options(cls, kind: type[Objective], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of an objective with this framework's defaults, where the objective can take them."""
+    def objective_options(
+        cls, kind: type[Objective], given: Mapping[str, Any], *, local: bool = False
+    ) -> dict[str, Any]:
+        """The options of an objective with this framework's defaults, where the objective can take them.
+
+        With local crops, which have no keys, the default negatives are those of another view.
+        """
         known = signature(kind).parameters
-        options = {name: value for name, value in cls.objective_defaults.items() if name in known} | dict(
-            given
-        )
+        own = {name: value for name, value in cls.objective_defaults.items() if name in known}
+        without = local and not given.get("local_keys") and "negatives" not in cls.meaningless_options
+        if without and "negatives" in known and known["negatives"].default == "same":
+            own["negatives"] = "cross"
+        options = own | dict(given)
         try:
             kind(**options)
         except ValueError:  # what was given forbids a default, such as negatives with false_negatives
@@ -231,3 +300,10 @@ def batch_negatives(kind: str, images: int, views: int) -> NegativeCount:
             )
         case _:
             return NegativeCount(others, "the other images in the batch, same view")
+
+
+def pairs_with_keys(objective: Objective, queries: Tensor, keys: Tensor, ring: Ring | None) -> Pairs:
+    """Queries (views, images, dim) against keys (key views, images, dim), with the negatives of an objective."""
+    if not objective.has_negatives:
+        return positives_only(queries, keys, ring=ring)
+    return momentum(queries, keys, objective.negatives, ring=ring)

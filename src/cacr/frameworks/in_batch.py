@@ -4,7 +4,7 @@ from torch import Tensor
 
 from cacr.frameworks.framework import FRAMEWORKS, Framework
 from cacr.frameworks.gather import exchanged
-from cacr.losses import in_batch
+from cacr.losses import PairObjective, in_batch
 
 
 @FRAMEWORKS.register("in_batch")
@@ -13,7 +13,15 @@ class InBatch(Framework):
 
     gives = "views"
 
-    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
-        """Every view is query and key of the others (see :class:`Framework`)."""
+    def loss(
+        self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
+    ) -> dict[str, Tensor]:
+        """Every view is query and every global crop a key of the others (see :class:`Framework`)."""
+        if why := self.objective.refusal(self.gives):
+            raise TypeError(why)
         (z,), ring = exchanged(self.exchange, queries)
-        return self.objective.parts(z if ring is None else in_batch(z, self.objective.negatives, ring=ring))
+        if ring is None:
+            return self.objective.parts(z, global_views=global_views)
+        assert isinstance(self.objective, PairObjective)  # others are not taken with a ring
+        keys = self.objective.key_views(global_views)
+        return self.objective.parts(in_batch(z, self.objective.negatives, key_views=keys, ring=ring))

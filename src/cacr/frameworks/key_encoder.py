@@ -2,8 +2,8 @@
 
 import copy
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,12 @@ EmaSchedule = Literal["constant", "cosine"]
 
 SETTLED = 20
 """In a short run the weights of the last twentieth make up most of a key: 1 / (1 - ema) steps of all."""
+
+
+def ema_problems(given: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an ``ema`` that was given."""
+    ema = given.get("ema", 0.0)
+    return [] if 0 <= ema <= 1 else [f"ema={ema} must lie in [0, 1]"]
 
 
 def usual_ema(most: float, steps: int) -> float:

@@ -1,8 +1,9 @@
-"""The momentum framework: MoCo v3, with a predictor and the keys of the batch as negatives."""
+"""The momentum framework: MoCo v3 and BYOL, with a predictor and the keys of the batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
+import torch
 from torch import Tensor, nn
 
 from cacr.encoders import Encoder
@@ -14,10 +15,11 @@ from cacr.frameworks.framework import (
     Shared,
     batch_negatives,
     encode_views,
+    pairs_with_keys,
 )
 from cacr.frameworks.gather import exchanged
-from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
-from cacr.losses import Objective, momentum
+from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, ema_problems, usual_ema
+from cacr.losses import Objective
 
 EMA_TRANSFORMER, EMA_CONVOLUTIONS = 0.99, 0.996
 
@@ -42,8 +44,6 @@ class Momentum(Framework):
 
     has_predictor = True
     holds_targets = True
-    local_keys = False
-    usual_dim = 256
     sync_batch_norm = True
     objective_defaults: ClassVar = {"pos_grad": False, "negatives": "cross"}
 
@@ -68,15 +68,16 @@ class Momentum(Framework):
         return encode_views(views, self.encoder, self.head, self.predictor, batch_norm=self.batch_norm)
 
     def targets(self, views: Sequence[Tensor]) -> Tensor:
-        """Keys (views, images, dim) of the global crops."""
-        keys: Tensor = self.key_encoder(views[0])
-        return keys
+        """Keys (views, images, dim) of the global crops, and of local ones where the objective has these as keys."""
+        return torch.cat([self.key_encoder(x) for x in (views if self.objective.local_keys else views[:1])])
 
-    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+    def loss(
+        self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
+    ) -> dict[str, Tensor]:
         """Predictions against keys (see :class:`Framework`)."""
         assert targets is not None
         (queries, keys), ring = exchanged(self.exchange, queries, targets)
-        return self.objective.parts(momentum(queries, keys, self.objective.negatives, ring=ring))
+        return self.objective.parts(pairs_with_keys(self.objective, queries, keys, ring))
 
     def after_step(self, step: int, total: int) -> None:
         """The momentum encoder follows encoder and head."""
@@ -94,9 +95,9 @@ class Momentum(Framework):
         return {"ema": usual_ema(most, facts.steps)}
 
     @classmethod
-    def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
+    def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
         """A share is at most the whole."""
-        return [] if 0 <= options["ema"] <= 1 else [f"ema={options['ema']} must lie in [0, 1]"]
+        return ema_problems(given)
 
     def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""

@@ -10,7 +10,7 @@ from cacr.distributed import world_size
 from cacr.encoders import Encoder
 from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, NegativeCount, Shared, encode_views
 from cacr.frameworks.gather import exchanged, gather
-from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, usual_ema
+from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, ema_problems, usual_ema
 from cacr.losses import Objective, queued
 from cacr.losses.engine.pairs import unit
 
@@ -45,7 +45,6 @@ class Queue(Framework):
     """
 
     holds_targets = True
-    local_keys = False
     objective_defaults: ClassVar = {"pos_grad": False}
     meaningless_options = frozenset({"negatives"})
 
@@ -68,7 +67,7 @@ class Queue(Framework):
         self.key_encoder = KeyEncoder(encoder, head, batch_norm=self.batch_norm)
         self.queue: Tensor
         self.enqueued: Tensor
-        self.register_buffer("queue", unit(torch.randn(queue_size, _dim(encoder, head))))
+        self.register_buffer("queue", unit(torch.randn(queue_size, embedding_dim(encoder, head))))
         self.register_buffer("enqueued", torch.zeros((), dtype=torch.long))
         self._full = False
         self._waiting: list[Tensor] = []
@@ -81,15 +80,19 @@ class Queue(Framework):
         return encode_views(seen, self.encoder, self.head, batch_norm=self.batch_norm)
 
     def targets(self, views: Sequence[Tensor]) -> Tensor:
-        """Keys (views, images, dim) of the global crops."""
-        keys: Tensor = self.key_encoder(views[0] if self.symmetric else views[0][1:])
-        return keys
+        """Keys (views, images, dim) of the global crops, and of local ones where the objective has these as keys."""
+        first = views[0] if self.symmetric else views[0][1:]
+        local = views[1:] if self.objective.local_keys else []
+        return torch.cat([self.key_encoder(x) for x in (first, *local)])
 
-    def loss(self, queries: Tensor, targets: Tensor | None) -> dict[str, Tensor]:
+    def loss(
+        self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
+    ) -> dict[str, Tensor]:
         """Queries against keys and queue (see :class:`Framework`)."""
         assert targets is not None
         if self.training:
-            self._waiting.append(gather(targets[-1:])[0])
+            last = len(targets) if global_views is None else global_views - (not self.symmetric)
+            self._waiting.append(gather(targets[last - 1 : last])[0])
         ring = None
         if self.in_batch != "local":
             (queries, targets), ring = exchanged(self.exchange, queries, targets)
@@ -129,6 +132,11 @@ class Queue(Framework):
         return {"queue_size": size, "ema": usual_ema(EMA, facts.steps)}
 
     @classmethod
+    def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
+        """A share is at most the whole."""
+        return ema_problems(given)
+
+    @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
         """Keys join the queue in whole batches, and an image must not meet itself in it at every step."""
         size, batch, found = options["queue_size"], facts.batch_size, []
@@ -142,8 +150,6 @@ class Queue(Framework):
                 f"queue_size={size} is longer than the data set of {facts.images} images: give half of that at most, "
                 "or auto"
             )
-        if not 0 <= options["ema"] <= 1:
-            found.append(f"ema={options['ema']} must lie in [0, 1]")
         return found
 
     def negatives(self, images: int, views: int) -> NegativeCount:
@@ -166,19 +172,19 @@ class Queue(Framework):
 
 @torch.no_grad()
 def enqueue(queue: Tensor, enqueued: Tensor, keys: Tensor) -> None:
-    """Put keys (n, dim) in the places of the oldest of a queue (size, dim), in place.
+    """Put keys (..., n, dim) in the places of the oldest of a queue (..., size, dim), in place.
 
     Args:
         queue: a ring, filled from its beginning.
         enqueued: how many keys have joined it so far, a scalar; counts on by n.
         keys: at most as many as the queue holds.
     """
-    places = (enqueued + torch.arange(len(keys), device=queue.device)) % len(queue)
-    queue.index_copy_(0, places, keys.to(queue.dtype))
-    enqueued += len(keys)
+    places = (enqueued + torch.arange(keys.shape[-2], device=queue.device)) % queue.shape[-2]
+    queue.index_copy_(queue.dim() - 2, places, keys.to(queue.dtype))
+    enqueued += keys.shape[-2]
 
 
-def _dim(encoder: Encoder, head: nn.Module) -> int:
+def embedding_dim(encoder: Encoder, head: nn.Module) -> int:
     """The dimension of the embeddings: the last linear layer's, whatever follows it."""
     linear = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
     return linear[-1].out_features if linear else encoder.feature_dim

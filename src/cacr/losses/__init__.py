@@ -4,24 +4,31 @@ A file is one objective, but for ``objective.py``, what all have in common, and 
 same pairs without being trained. What they are computed with is in ``engine/``. A new objective is imported here.
 """
 
+from cacr.losses.adaclr import AdaCLRLoss
 from cacr.losses.align_uniform import AlignUniformLoss
+from cacr.losses.ascl import ASCLLoss
 from cacr.losses.barlow_twins import BarlowTwinsLoss
 from cacr.losses.byol import BYOLLoss
 from cacr.losses.cacr import CACRLoss
 from cacr.losses.clip import CLIPLoss
 from cacr.losses.cmc import CMCLoss
-from cacr.losses.engine.pairs import Pairs, image_text, in_batch, labelled, momentum, queued
+from cacr.losses.engine.pairs import Pairs, image_text, in_batch, labelled, momentum, positives_only, queued
 from cacr.losses.engine.ring import Ring
+from cacr.losses.engine.scores import Scores
 from cacr.losses.hard_negative import HardNegativeLoss
 from cacr.losses.info_nce import InfoNCELoss
+from cacr.losses.lejepa import LeJEPALoss, sigreg
 from cacr.losses.objective import OBJECTIVES, Input, NotFiniteError, Objective, PairObjective
 from cacr.losses.released import ReleasedMoCoV3Loss, released_moco_v2, released_small_scale
 from cacr.losses.simsiam import SimSiamLoss
-from cacr.losses.swav import SwAVLoss
+from cacr.losses.swav import SwAVLoss, sinkhorn
 from cacr.losses.triplet import TripletLoss
+from cacr.losses.vicreg import VICRegLoss
 
 __all__ = [
     "OBJECTIVES",
+    "ASCLLoss",
+    "AdaCLRLoss",
     "AlignUniformLoss",
     "BYOLLoss",
     "BarlowTwinsLoss",
@@ -31,20 +38,26 @@ __all__ = [
     "HardNegativeLoss",
     "InfoNCELoss",
     "Input",
+    "LeJEPALoss",
     "NotFiniteError",
     "Objective",
     "PairObjective",
     "Pairs",
     "ReleasedMoCoV3Loss",
     "Ring",
+    "Scores",
     "SimSiamLoss",
     "SwAVLoss",
     "TripletLoss",
+    "VICRegLoss",
     "image_text",
     "in_batch",
     "labelled",
     "momentum",
+    "positives_only",
     "queued",
     "released_moco_v2",
     "released_small_scale",
+    "sigreg",
+    "sinkhorn",
 ]

@@ -24,12 +24,15 @@ class BarlowTwinsLoss(Objective):
         eps: Added to the variance, which is 0 for a dimension that is the same for all images.
     """
 
+    has_negatives = False
+    local_crops = False
+
     def __init__(self, redundancy: float = 0.0051, eps: float = 1e-5) -> None:
         super().__init__()
         check_positive(redundancy=redundancy, eps=eps)
         self.redundancy, self.eps = redundancy, eps
 
-    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+    def of_views(self, z: Tensor, global_views: int | None = None) -> dict[str, Tensor]:
         """``loss``, ``invariance`` (the diagonal) and ``redundancy`` (the rest, before its factor)."""
         if z.dim() != 3 or z.shape[0] < 2 or z.shape[1] < 2:
             raise ValueError(

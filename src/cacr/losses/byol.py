@@ -14,12 +14,14 @@ class BYOLLoss(PairObjective):
     ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
     """
 
+    has_negatives = False
     needs_predictor = True
     supports_ring = True
 
-    def of_views(self, z: Tensor) -> dict[str, Tensor]:
+    def of_views(self, z: Tensor, global_views: int | None = None) -> dict[str, Tensor]:
         """``loss``, from the embeddings of one batch."""
-        return self.of(positives_only(z))
+        keys = self.key_views(global_views)
+        return self.of(positives_only(z, z if keys is None else z[: len(keys)]))
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``."""

@@ -7,14 +7,19 @@ from torch.nn.functional import relu
 
 from cacr.losses.engine.arguments import check_choice, check_not_negative, check_positive, check_share
 from cacr.losses.engine.debiasing import debiased
+from cacr.losses.engine.learned import LearnedScale
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import log_mean_exp, lse_of, mean, mean_of
 from cacr.losses.engine.spread import FollowedSpread
-from cacr.losses.objective import OBJECTIVES, PairObjective
+from cacr.losses.objective import OBJECTIVES, Given, PairObjective
 
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["softmax", "uniform", "flipped"]
-Schedule = Literal["constant", "spread"]
+Schedule = Literal["constant", "spread", "learned"]
+Anchor = Literal["query", "key"]
+
+LEAST, MOST = 0.5, 50.0
+"""Bounds of a learned t-: temperatures of 1 and of 0.01 on cosines."""
 
 _SIGN = {"softmax": 1.0, "uniform": 0.0, "flipped": -1.0}
 
@@ -46,9 +51,15 @@ class CACRLoss(PairObjective):
         rbf_t: The precision t of the ``rbf`` cost.
         tau_plus: The share of false negatives to correct for: -E_pi-[c] becomes
             (-E_pi-[c] + tau_plus E_p+[c]) / (1 - tau_plus), p+ uniform over the positives.
+        pi_anchor: Whose softmax pi+ is. ``query``: over the positives of a query, the paper's. ``key``: over the
+            queries of a key, sum_b pi+_b c(q_b, k), averaged over keys: the released code's, which weighs where few
+            keys face many queries, as with local crops.
+        local_keys: Local crops are keys too, at their cost; else they are queries only.
         t_neg_schedule: ``constant``, or ``spread``: t- starts near 0 and grows to ``t_neg`` while repulsion exceeds
             attraction, see :class:`cacr.losses.engine.spread.FollowedSpread`. It moves after each batch in training
-            mode. For ``softmax`` weights of negatives and a cost other than ``rbf``.
+            mode. ``learned``: t- is a parameter that starts at ``t_neg``, kept in [:data:`LEAST`, :data:`MOST`]; the
+            repulsion grows with t- whatever the embeddings are, so its gradient never raises t-. Both for ``softmax``
+            weights of negatives and a cost other than ``rbf``.
 
     Example:
         >>> z = torch.randn(5, 128, 64)     # five views of 128 images
@@ -75,6 +86,8 @@ class CACRLoss(PairObjective):
         rbf_t: float = 2.0,
         tau_plus: float = 0.0,
         t_neg_schedule: Schedule = "constant",
+        pi_anchor: Anchor = "query",
+        local_keys: bool = False,
     ) -> None:
         super().__init__()
         check_positive(t_pos=t_pos, t_neg=t_neg, rbf_t=rbf_t)
@@ -84,23 +97,37 @@ class CACRLoss(PairObjective):
         check_choice(Cost, cost=cost)
         check_choice(Weights, pos_weights=pos_weights, neg_weights=neg_weights)
         check_choice(Schedule, t_neg_schedule=t_neg_schedule)
+        check_choice(Anchor, pi_anchor=pi_anchor)
+        if margin is not None and pi_anchor == "key":
+            raise ValueError("margin must be None with pi_anchor 'key': a hinge is for each query")
         if margin is not None and cost == "rbf":
             raise ValueError("margin must be None with cost 'rbf', whose repulsion is no sum over queries")
-        if t_neg_schedule == "spread" and (cost == "rbf" or neg_weights != "softmax"):
+        if t_neg_schedule != "constant" and (cost == "rbf" or neg_weights != "softmax"):
             raise ValueError(
-                f"t_neg_schedule must be 'constant' with cost {cost!r} and neg_weights {neg_weights!r}: 'spread' is "
-                "for neg_weights 'softmax' and cost 'euclidean' or 'inner'"
+                f"t_neg_schedule must be 'constant' with cost {cost!r} and neg_weights {neg_weights!r}: "
+                f"{t_neg_schedule!r} is for neg_weights 'softmax' and cost 'euclidean' or 'inner'"
             )
         self.t_pos, self.t_neg, self.rbf_t, self.tau_plus = t_pos, t_neg, rbf_t, tau_plus
         self.negatives, self.cost = negatives, cost
         self.pos_weights, self.neg_weights = pos_weights, neg_weights
         self.pos_grad, self.neg_grad, self.queue_grad = pos_grad, neg_grad, queue_grad
         self.attraction, self.repulsion, self.margin = attraction, repulsion, margin
+        self.pi_anchor, self.local_keys = pi_anchor, local_keys
         self.spread = FollowedSpread(t_neg) if t_neg_schedule == "spread" else None
+        self.learned = LearnedScale(t_neg, LEAST, MOST) if t_neg_schedule == "learned" else None
 
-    def parts(self, z: Tensor | Pairs, other: Tensor | None = None) -> dict[str, Tensor]:
+    def begin_step(self, step: int, total: int) -> None:
+        """Bring a learned t- that the last step led past a bound back to it."""
+        if self.learned is not None:
+            self.learned.begin_step()
+
+    def parts(
+        self, z: Given, other: Tensor | None = None, *, global_views: int | None = None
+    ) -> dict[str, Tensor]:
         """As :meth:`of` gives them, and ``t_neg`` where it changes; in training mode this is what changes it."""
-        parts = super().parts(z, other)
+        parts = super().parts(z, other, global_views=global_views)
+        if self.learned is not None:
+            parts["t_neg"] = self.learned.now().detach()
         if self.spread is None:
             return parts
         parts["t_neg"] = self.spread.t_now.clone()
@@ -129,14 +156,16 @@ class CACRLoss(PairObjective):
         return self.attraction * ca, -self.repulsion * cr
 
     def _attraction(self, pairs: Pairs) -> Tensor:
-        """sum_k pi+_k c_k of each query, (Q, M)."""
+        """sum_k pi+_k c_k of each query, (Q, M); of each key, (W, M), where these are the anchors."""
         scale = -2 * self.t_pos * _SIGN[self.pos_weights]
-        return self._expected_cost(mean_of(pairs.positives, scale, pairs.absent, weight_grad=self.pos_grad))
+        cosines, absent = (pairs.positives, pairs.absent) if self.pi_anchor == "query" else pairs.by_key()
+        return self._expected_cost(mean_of(cosines, scale, absent, weight_grad=self.pos_grad))
 
     def _repulsion(self, pairs: Pairs) -> Tensor:
         """-sum_j pi-_j c_j of each query, (G, M)."""
         # The mean at another scale, r a, is that of the vectors r q at the scale a, over r: so r may be a tensor.
-        share = None if self.spread is None else self.spread.share()
+        moving = self.spread or self.learned
+        share = None if moving is None else moving.share()
         cosine = mean(
             pairs.queries if share is None else share * pairs.queries,
             pairs.negatives,

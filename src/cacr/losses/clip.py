@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cacr.losses.engine.arguments import check_positive
+from cacr.losses.engine.learned import put_back, within
 from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.info_nce import one_vs_many
 from cacr.losses.objective import OBJECTIVES, PairObjective
@@ -26,6 +27,7 @@ class CLIPLoss(PairObjective):
     """
 
     negatives: Negatives = "cross"
+    needs_captions = True
     supports_ring = True
 
     def __init__(self, temperature: float = 0.07, most: float = 100.0, learned: bool = True) -> None:
@@ -34,9 +36,13 @@ class CLIPLoss(PairObjective):
         self.most = most
         self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)), requires_grad=learned)
 
+    def begin_step(self, step: int, total: int) -> None:
+        """Bring a scale that the last step led past ``most`` back to it."""
+        put_back(self.log_scale, 0.0, self.most)
+
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``, and ``scale``, the factor a of the cosines."""
-        scale = self.log_scale.exp().clamp(max=self.most)
+        scale = within(self.log_scale, 0.0, self.most)
         # lse_a(q) = lse_1(a q): scaling the queries carries the gradient to a.
         scaled = replace(pairs, queries=scale * pairs.queries, positives=scale * pairs.positives)
         _, absent = pairs.opposed()

@@ -59,7 +59,7 @@ class InfoNCELoss(PairObjective):
             )
         self.temperature, self.negatives = temperature, negatives
         self.supports_ring = false_negatives == "keep"
-        self.fixed_negatives = "" if false_negatives == "keep" else SHARED_KEYS
+        self.fixed_negatives = self.needs_shared_keys = "" if false_negatives == "keep" else SHARED_KEYS
         self.false_negatives, self.fnc_top, self.fnc_threshold = false_negatives, fnc_top, fnc_threshold
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

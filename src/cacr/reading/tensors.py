@@ -1,6 +1,6 @@
 """Tensors in files; nothing in them is executed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -24,15 +24,50 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-def read_torch(path: Path) -> Any:
+class _Unread:
+    """Stands for a harmless object of other software in a checkpoint: made in its place, and never looked at."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+HARMLESS = (
+    "argparse.Namespace",
+    "_codecs.encode",
+    "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray.scalar",
+    "numpy.dtype",
+    *(f"numpy.dtypes.{kind}DType" for kind in ("Float32", "Float64", "Int32", "Int64", "Bool")),
+    "pathlib.PosixPath",
+    "pathlib._local.PosixPath",
+    "pytorch_lightning.utilities.parsing.AttributeDict",
+    "lightning.pytorch.utilities.parsing.AttributeDict",
+    "lightning.fabric.utilities.data.AttributeDict",
+    "lightning_fabric.utilities.data.AttributeDict",
+)
+"""What training software keeps beside the weights: arguments, scores, paths. Nothing of it is imported or run."""
+
+
+def read_torch(path: Path, *, pass_over: Iterable[str] = ()) -> Any:
     """What :func:`torch.save` wrote: tensors and plain values only, on the CPU.
+
+    Args:
+        path: the file.
+        pass_over: objects, such as those of :data:`HARMLESS`, in whose place stands one without content.
 
     Raises:
         UserError: the file is damaged, or holds anything that would have to be executed.
     """
     require_file(path)
     require_memory(path.stat().st_size, str(path))
-    with foreign(f"{path} is not a readable weights file"):
+    harmless: list[Any] = [(_Unread, name) for name in pass_over]
+    with foreign(f"{path} is not a readable weights file"), torch.serialization.safe_globals(harmless):
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except UnpicklingError as error:

@@ -2,14 +2,18 @@
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from cacr.errors import UserError
+from cacr.evaluation.guest import Guest
 from cacr.files import printable
-from cacr.reporting.headline import headline
-from cacr.reporting.next_step import next_step
+from cacr.reporting.captions import caption_facts, reads_captions
+from cacr.reporting.detections import detections_of
+from cacr.reporting.headline import headline, headline_of
+from cacr.reporting.next_step import guest_step, next_step
 from cacr.reporting.series import reference_of, series_of
 from cacr.reporting.standings import Standing, labels_text, standings, subjects_of
 from cacr.runs.rows import Row
@@ -24,6 +28,8 @@ def run_facts(run: Run) -> dict[str, Any]:
     Raises:
         UserError: a file of it is damaged, or another version wrote it.
     """
+    if isinstance(run, Guest):
+        return _guest_facts(run)
     settings = run.settings
     return {
         "name": run.name,
@@ -35,8 +41,33 @@ def run_facts(run: Run) -> dict[str, Any]:
         "budget": _budget(run),
         "settings": {field: _text(value) for field, value in settings.model_dump(mode="json").items()},
         "results": _results(run),
+        "detections": detections_of(run),
+        "captions": caption_facts(run.results),
+        "reads_captions": reads_captions(settings.framework),
         "series": series_of(run.rows),
         "reference": reference_of(run),
+    }
+
+
+def _guest_facts(guest: Guest) -> dict[str, Any]:
+    """The same of an encoder that no run trained: what it is, where it comes from and what was measured of it."""
+    loaded = guest.encoder.loaded
+    described = {name: value for name, value in asdict(guest.info).items() if name != "training"}
+    found = headline_of([result for result in guest.results if result.weights in ("", guest.digest)])
+    return {
+        "name": guest.name,
+        "title": guest.name,
+        "headline": [printable(text) for text in found or ("Nothing has been measured yet.", "")],
+        "next": guest_step(guest)._asdict(),
+        "tiles": [],
+        "verdict": None,
+        "budget": [] if loaded is None else [("weights", printable(loaded.text))],
+        "settings": {field: _text(list(v) if isinstance(v, tuple) else v) for field, v in described.items()},
+        "results": _results(guest),
+        "detections": detections_of(guest),
+        "captions": caption_facts(guest.results),
+        "series": series_of([]),
+        "reference": None,
     }
 
 

@@ -9,6 +9,7 @@ import torch
 
 from cacr.diagnostics.suspects import ImagePairs
 from cacr.errors import UserError
+from cacr.evaluation.guest import Guest
 from cacr.features import encode
 from cacr.features.machine import Machine, choose_machine
 from cacr.randomness import numpy_generator
@@ -52,6 +53,8 @@ def build_gallery(
     """
     if points < 1:
         raise UserError(f"the map needs at least one point (got {points})")
+    if data is None and isinstance(runs[0], Guest):
+        raise UserError(f"{runs[0].text} has no images of its own: name some with --data")
     models = [load_model(run) for run in runs]
     shown = open_shown(
         runs[0].settings,

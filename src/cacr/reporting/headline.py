@@ -10,23 +10,30 @@ from cacr.runs.run import Run
 NAMES = {
     "start": "the weights that it started from",
     "untrained": "the same network untrained",
+    "scratch": "the same network from scratch",
     "pixels": "the raw pixels",
 }
-_REFERENCES = ("start", "untrained", "pixels")
+_REFERENCES = ("start", "untrained", "scratch", "pixels")
 _FIRST = ("linear", "knn", "fewshot")
 _PROTOCOLS = {
     "linear": "a linear classifier on its features",
     "knn": "the vote of the nearest images",
     "fewshot": "a classifier that learns from few labels",
+    "detection": "a detector that is trained on it",
+    "segmentation": "a Mask R-CNN that is trained on it",
 }
 _OF_VERDICT = {
-    "healthy": "The run looks healthy: it has learned to tell images apart.",
+    "healthy": "The run looks healthy: its features know more of images than before training.",
     "collapsed to a point": "The run has failed: all images look the same to the encoder.",
     "dimensional collapse": "The run is in trouble: the encoder tells images apart in very few ways.",
     "not learning": "The run has not learned: two views of one image are no more alike than two images.",
     "diverging": "The run has failed: its loss has left all bounds.",
     "starved by the loader": "The run learns, but it waits for images most of the time.",
-    "not sure": "It cannot be told yet whether this run has learned.",
+    "shrinking": "The run is in trouble: images look more and more alike to the encoder.",
+    "no better than before training": "The training has taught nothing: features are as good as before it.",
+    "worse than before training": "The training has done harm: features were better before it.",
+    "too few images": "It cannot be told what this run is worth: there are too few images to measure.",
+    "not sure yet": "It cannot be told yet whether features are better than before training.",
 }
 _NOT_EVALUATED = "How good its features are is not known: it has not been evaluated."
 

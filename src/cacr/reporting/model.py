@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from cacr.encoders import Encoder, load_encoder
 from cacr.errors import UserError
+from cacr.evaluation.guest import Guest
 from cacr.losses.engine.pairs import unit
 from cacr.reading.tensors import misfit
 from cacr.runs.run import Run
@@ -45,6 +46,9 @@ def load_model(run: Run) -> RunModel:
     Raises:
         UserError: there is no encoder yet, or its file is damaged.
     """
+    if isinstance(run, Guest):
+        note = "No run trained this encoder here: weights are computed on features, by the defaults of CACR."
+        return RunModel(run, run.encoder, None, note)
     encoder = load_encoder(run.path)
     try:
         return RunModel(run, encoder, _head(run))

@@ -1,6 +1,7 @@
-"""The picture of a search: an image, and those that were found for it."""
+"""The picture of a search: an image or words, and the images that were found for them."""
 
 import io
+import textwrap
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
@@ -27,7 +28,10 @@ def write_neighbours(path: Path, found: Found) -> None:
 
 def draw_neighbours(found: Found) -> Image.Image:
     """A page with the query first and then the nearest images, each over its cosine and its class or name."""
-    cells = [(found.image, ("query", found.query.rsplit("/", 1)[-1]))]
+    if found.image is None:
+        cells = [(_written(found.query), ("words", ""))]
+    else:
+        cells = [(found.image, ("query", found.query.rsplit("/", 1)[-1]))]
     for neighbour in found.neighbours:
         name = neighbour.label or neighbour.name.rsplit("/", 1)[-1]
         cells.append((found.source.read(neighbour.index, CELL), (f"{neighbour.similarity:.3f}", name)))
@@ -43,6 +47,18 @@ def draw_neighbours(found: Found) -> Image.Image:
         page.paste(shown, (left + (CELL - shown.width) // 2, top + (CELL - shown.height) // 2))
         for line, text in enumerate(lines):
             draw.text((left, top + CELL + 2 + line * _LINE), _shortened(printable(text), font), "black", font)
+    return page
+
+
+def _written(words: str) -> Image.Image:
+    """Words in the place of a picture, in as many lines as they need."""
+    page = Image.new("RGB", (CELL, CELL), "white")
+    font = ImageFont.load_default(_TEXT_SIZE + 3)
+    lines = textwrap.wrap(printable(words), width=CELL // 9)
+    height = (_LINE + 4) * len(lines)
+    for number, line in enumerate(lines):
+        place = 4, max(0, (CELL - height) // 2) + number * (_LINE + 4)
+        ImageDraw.Draw(page).text(place, line, "black", font)
     return page
 
 

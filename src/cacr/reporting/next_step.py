@@ -1,15 +1,27 @@
 """What to do with a run next: a command that fits its state."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from cacr.config import ResolvedSettings
 from cacr.data import SOURCES
 from cacr.encoders import timm_arguments
+from cacr.evaluation.guest import Guest
+from cacr.reporting.captions import reads_captions
 from cacr.reporting.headline import outcome
+from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.shell import resume_command, shell_words
 
-FAILED = ("collapsed to a point", "dimensional collapse", "not learning", "diverging")
+FAILED = (
+    "collapsed to a point",
+    "dimensional collapse",
+    "shrinking",
+    "diverging",
+    "not learning",
+    "no better than before training",
+    "worse than before training",
+)
 """Verdicts after which going on is no use."""
 
 
@@ -32,12 +44,47 @@ def next_step(run: Run) -> NextStep:
     compared = outcome(run)
     if compared is None:
         return _evaluate(run)
+    if compared == "better" and reads_captions(run.settings.framework):
+        out = run.path.with_name(f"{run.path.name}.onnx")
+        return NextStep(
+            "Use both sides in other software:", _command(run, "export", "--to", "onnx", "--out", out)
+        )
     if compared == "better":
         out = run.path.with_name(f"{run.path.name}.safetensors")
         kind = "torch" if timm_arguments(run.info) is None else "timm"
         command = _command(run, "export", "--to", kind, "--out", out)
         return NextStep("Use the encoder in other software:", command)
     return NextStep("Train longer:", resume_command(run.path, *_longer(run.settings)))
+
+
+def guest_step(guest: Guest) -> NextStep:
+    """The next thing to do with an encoder that no run trained: measure it, or continue from it on one's own images."""
+    if not guest.results:
+        command = shell_words("cacr", "evaluate", guest.text, "--data", "DATA")
+        return NextStep("Measure how good its features are on labelled images:", command)
+    last = guest.results[-1]
+    command = shell_words("cacr", "pretrain", last.data, "--init", guest.text, "--out", f"runs/{guest.name}")
+    return NextStep("Continue from it on your own images, and see whether that helps:", command)
+
+
+def next_lines(run: Run) -> list[str]:
+    """What to do next as lines to print: the next step, and where there is a sound encoder a use of it."""
+    first = next_step(run)
+    lines = [f"what next? {first.words} {first.command}"]
+    verdict = run.verdict.verdict if run.verdict else None
+    if run.digest and verdict not in FAILED:
+        data = run.settings.data
+        if reads_captions(run.settings.framework):
+            command = _command(run, "search", "two dogs in the snow", "--data", data, *_root(run, data))
+            lines.append(f"or search by words: {command}")
+        command = _command(run, "group", data, *_root(run, data), "--out", "groups.csv")
+        lines.append(f"or see which groups of images it finds: {command}")
+    return lines
+
+
+def next_after(path: Path) -> list[str]:
+    """The same for what an encoder was named by; nothing where that is no run folder."""
+    return next_lines(Run.open(path)) if RunFolder(path).holds_run else []
 
 
 def _evaluate(run: Run) -> NextStep:
@@ -52,6 +99,9 @@ def _evaluate(run: Run) -> NextStep:
     if run.points("knn"):
         command = _command(run, "evaluate", "--data", data, *_root(run, data))
         return NextStep("Measure how good its features are, beside baselines:", command)
+    if reads_captions(run.settings.framework) and not data.startswith("wds:"):
+        command = _command(run, "evaluate", "--data", data, *_root(run, data), "--protocol", "captions")
+        return NextStep("Measure how often images and captions find each other:", command)
     command = _command(run, "search", 0, "--data", data, *_root(run, data))
     return NextStep(
         "See which images it finds alike; here for the first one, or name an image file:", command

@@ -10,6 +10,7 @@ from typing import Any
 
 import cacr
 from cacr.errors import UserError
+from cacr.evaluation.guest import is_guest, open_run_or_guest
 from cacr.files import require_writable, write_atomically
 from cacr.reading.files import read_text
 from cacr.reporting.facts import run_facts
@@ -41,7 +42,7 @@ def write_report(
     """Write the page of some runs, map and pictures included.
 
     Args:
-        runs: Run folders; several are shown side by side.
+        runs: Run folders, or other encoders; several are shown side by side.
         out: The file; ``report.html`` in the folder of a single run by default.
         data: Whose images the map shows; by default those that the first run was trained on. Where these are
             no longer there the page is written without images.
@@ -57,7 +58,7 @@ def write_report(
         UserError: no run folder, no such data, or the file cannot be written.
     """
     target = _target(runs, out)
-    opened = [Run.open(path) for path in runs]
+    opened = [open_run_or_guest(path, download=download) for path in runs]
     facts = [run_facts(run) for run in opened]
     missing, gallery = "", None
     try:
@@ -92,6 +93,8 @@ def _target(runs: Sequence[Path], out: Path | None) -> Path:
     if out is None:
         if len(runs) > 1:
             raise UserError("several runs need a name for their common page: add --out FILE.html")
+        if is_guest(runs[0]):
+            raise UserError(f"{runs[0]} is no run folder, which would hold its page: add --out FILE.html")
         return RunFolder(runs[0]).report
     if out.is_dir():
         raise UserError(f"{out} is a folder: name a file, such as {out / 'report.html'}")

@@ -15,7 +15,7 @@ from cacr.reporting.model import RunModel
 from cacr.reporting.sprites import Sheet, SquareCrop
 from cacr.reporting.weighing import Weighted, weigh
 from cacr.views import PRESETS, Views
-from cacr.views.pixels import as_bytes, unnormalised
+from cacr.views.pixels import as_bytes, as_rgb, unnormalised
 
 QUERIES, BATCH = 4, 128
 _POSITIVES, _NEGATIVES = 8, 5
@@ -92,7 +92,9 @@ def _views(model: RunModel) -> Views:
     preset = (
         PRESETS[settings.preset].resized(model.encoder.info.image_size).with_options(**settings.view_options)
     )
-    count = settings.views if isinstance(settings.views, int) else preset.default_views
+    count = max(
+        2, settings.views
+    )  # a run with captions may have one view, which has no other to be weighed against
     return Views(preset.for_views(count), preset.mean, preset.std)
 
 
@@ -125,6 +127,6 @@ def _embed(model: RunModel, views: Tensor, machine: Machine) -> Tensor:
 
 def _pictures(views: Tensor, made_by: Views, side: int) -> list[list[Image.Image]]:
     """The normalisation undone: for each view, the pictures of the images."""
-    pixels = as_bytes(unnormalised(views, made_by.mean, made_by.std))
+    pixels = as_bytes(as_rgb(unnormalised(views, made_by.mean, made_by.std)))
     fit = SquareCrop(side).picture
     return [[fit(Image.fromarray(image.permute(1, 2, 0).numpy())) for image in view] for view in pixels]

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from cacr.data import Source
+from cacr.data.pixels import DUPLICATE, correlation
 from cacr.data.prepare import Progress
 from cacr.data.source import Indices
-from cacr.diagnostics.layout import Points, aligned, clusters, layout
 from cacr.diagnostics.relations import Related, hardest_pushes, nearest_others
-from cacr.diagnostics.suspects import DUPLICATE, ImagePairs, agree, among, correlation, one_each, pairs_of
+from cacr.diagnostics.suspects import ImagePairs, agree, among, one_each, pairs_of
+from cacr.features.layout import Points, aligned, clusters, layout
 from cacr.features.machine import Machine
 from cacr.features.reader import choose_reader
 from cacr.losses.engine.pairs import unit

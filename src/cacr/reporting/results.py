@@ -1,6 +1,6 @@
 """What an evaluation found, as a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Group
@@ -10,6 +10,9 @@ from rich.text import Text
 from cacr.files import printable
 from cacr.reporting.standings import Standing, subjects_of
 from cacr.runs.result import Result, shown_notes
+
+_MOST_CLASSES = 20  # whose recall is printed
+_MOST_ROWS = 100  # of a table of classes
 
 
 def results_table(results: Sequence[Result]) -> Group:
@@ -27,7 +30,35 @@ def results_table(results: Sequence[Result]) -> Group:
     table = score_table("protocol", "labels", "measure", subjects=subjects)
     for named, texts in scores.items():
         table.add_row(*named, *(texts.get(subject, "") for subject in subjects))
-    return with_lines(table, (_judged_on(results), *shown_notes(results)) if results else ())
+    told = (*_recalls(results), *_ranks(results), *shown_notes(results))
+    lines = (_judged_on(results), *told) if results else ()
+    return Group(with_lines(table, lines), *_class_tables(results, subjects))
+
+
+def _class_tables(results: Sequence[Result], subjects: Sequence[str]) -> Iterator[Table]:
+    """A table of the score in each class, for each protocol that tells it."""
+    for protocol in dict.fromkeys(result.protocol for result in results):
+        told = {r.subject: per_class(r) for r in results if r.protocol == protocol and per_class(r)}
+        if not told:
+            continue
+        metric = next(result.metric for result in results if result.protocol == protocol)
+        present = [subject for subject in subjects if subject in told]
+        table = score_table(f"{metric} by class", subjects=present)
+        names = list(dict.fromkeys(name for scores in told.values() for name in scores))
+        for name in names[:_MOST_ROWS]:
+            texts = (f"{100 * told[s][name]:.1f} %" if name in told[s] else "" for s in present)
+            table.add_row(printable(name), *texts)
+        if len(names) > _MOST_ROWS:
+            table.add_row(f"and {len(names) - _MOST_ROWS:,} others")
+        yield table
+
+
+def per_class(result: Result) -> dict[str, float]:
+    """The score in each class by its name, where a protocol tells it; results come from files of any content."""
+    found = result.details.get("per_class")
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): float(v) for name, v in found.items() if isinstance(v, float | int)}
 
 
 def score_table(*headings: str, subjects: Sequence[str]) -> Table:
@@ -43,6 +74,27 @@ def score_table(*headings: str, subjects: Sequence[str]) -> Table:
 def with_lines(table: Table, lines: Iterable[str]) -> Group:
     """A table, and under it lines of plain text: a folder called ``[bold]`` is a name."""
     return Group(table, *(Text(printable(line), style="dim") for line in lines))
+
+
+def _recalls(results: Sequence[Result]) -> Iterator[str]:
+    """The share of each class that the encoder finds, where classes are unbalanced: the lowest first."""
+    for result in results:
+        recall = result.details.get("recall")
+        if result.subject != "encoder" or not isinstance(recall, dict):
+            continue
+        ranked = sorted(recall.items(), key=lambda item: item[1])
+        shown = ", ".join(f"{name} {100 * share:.0f} %" for name, share in ranked[:_MOST_CLASSES])
+        more = f" and {len(ranked) - _MOST_CLASSES} classes above" if len(ranked) > _MOST_CLASSES else ""
+        yield f"recall of each class ({result.protocol}): {shown}{more}"
+
+
+def _ranks(results: Sequence[Result]) -> Iterator[str]:
+    """At which place the first hit stands, where images and captions look for each other."""
+    for result in results:
+        found = result.details.get("median_rank")
+        if isinstance(found, dict) and all(isinstance(rank, float | int) for rank in found.values()):
+            shown = ", ".join(f"{name} {rank:g}" for name, rank in found.items())
+            yield f"median rank of the first hit ({result.subject}): {shown}"
 
 
 def _judged_on(results: Sequence[Result]) -> str:

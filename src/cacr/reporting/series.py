@@ -47,9 +47,19 @@ CHARTS = (
     ),
     Chart("attraction", "attraction", "The part that pulls positives together."),
     Chart("repulsion", "repulsion", "The part that pushes negatives apart."),
+    Chart("t_neg", "t⁻", "How much more the near negatives are pushed, where it changes.", zero=True),
     Chart(
-        "t_neg", "t⁻", "How much more the near negatives are pushed; with t_neg_schedule=spread.", zero=True
+        "image_to_text",
+        "images that find their caption",
+        "Recall@1 among the measured captions.",
+        zero=True,
     ),
+    Chart(
+        "text_to_image", "captions that find their image", "Recall@1 among the measured images.", zero=True
+    ),
+    Chart("caption_distance", "distance of image and caption", "Mean; less is closer.", zero=True),
+    Chart("text_distance", "distance of two captions", "Mean; near 0 all captions are one point.", zero=True),
+    Chart("scale", "scale of the cosines", "What CLIP's temperature has become, as 1 / temperature."),
     Chart("knn", "online kNN accuracy", "Nearest neighbours vote on held-out images.", zero=True),
     Chart(
         "entropy",

@@ -8,6 +8,7 @@ import numpy as np
 
 from cacr.config import PretrainSettings
 from cacr.data import FileSource, Source, imbalanced, open_source, prepare
+from cacr.data.named_images import fully_labelled
 from cacr.data.source import Indices
 from cacr.files import printable
 from cacr.randomness import numpy_generator
@@ -77,7 +78,10 @@ def open_shown(
         UserError: there is no such data.
     """
     root = settings.data_root if data_root is None else data_root
-    opened = open_source(data or settings.data, part="pretrain", root=root, download=download)
+    images = None if data else settings.images
+    opened = open_source(data or settings.data, part="pretrain", root=root, download=download, images=images)
+    if data is None:
+        opened = fully_labelled(opened, settings.labels)
     numbers: Indices = np.arange(len(opened))
     if data is None and settings.imbalance != "none":
         prepared = prepare(opened, max_unreadable=settings.max_unreadable)

@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from cacr.data import Loader, Source
+from cacr.data.levels import preview
 from cacr.data.source import Indices
 from cacr.features.machine import Machine
 
@@ -69,8 +70,9 @@ class SquareCrop:
         square = image.crop((left, top, left + edge, top + edge))
         return square.resize((self.side, self.side), filter_)
 
-    def __call__(self, image: Image.Image, _: torch.Generator) -> list[Tensor]:
+    def __call__(self, image: Image.Image | Tensor, _: torch.Generator) -> list[Tensor]:
         """uint8 (1, 3, side, side), as a loader wants it."""
+        image = preview(image) if isinstance(image, Tensor) else image
         return [torch.from_numpy(np.array(self.picture(image))).permute(2, 0, 1)[None]]
 
 

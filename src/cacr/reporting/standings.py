@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cacr.runs.result import Result
 
-SUBJECTS = ("encoder", "start", "untrained", "pixels")
+SUBJECTS = ("encoder", "start", "untrained", "scratch", "pixels")
 """The columns of a table of results; other subjects come after these."""
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cacr.config import RESUMABLE, ResolvedSettings, make
+from cacr.config import RESUMABLE, ResolvedSettings
 from cacr.errors import SettingsError, UserError
 from cacr.files import check_format
+from cacr.made import make
 from cacr.reading.documents import read_yaml, wrong_fields
 from cacr.runs import scales
 

@@ -90,7 +90,8 @@ class Result:
         if self.subject != "encoder":
             parts.append(self.subject)
         where = [self.data, self.test_data, *self.locations]
-        what = json.dumps([*where, self.settings, self.seed, self.metric], sort_keys=True)
+        chosen = ["held out"] if self.held_out else []
+        what = json.dumps([*where, self.settings, self.seed, self.metric, *chosen], sort_keys=True)
         digits = blake2b(what.encode(), digest_size=4).hexdigest()
         return "-".join([*parts, digits]) + ".json"
 

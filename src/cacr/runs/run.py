@@ -140,10 +140,15 @@ class Run:
         found = ((row["epoch"], row[figure]) for row in self.rows if figure in row and "epoch" in row)
         return [(epoch, value) for epoch, value in found if not abs(value) > _LARGEST_DRAWN]
 
+    @property
+    def results_folder(self) -> Path:
+        """Where ``cacr evaluate`` puts results, and pictures beside them."""
+        return self.folder.evaluation
+
     @cached_property
     def results(self) -> list[Result]:
         """What was measured by ``cacr evaluate``."""
-        return read_results(self.folder.evaluation)
+        return read_results(self.results_folder)
 
     @cached_property
     def verdict(self) -> StoredVerdict | None:
@@ -185,17 +190,23 @@ def run_of(weights: Path) -> Run | None:
     return Run.open(folder.path) if folder.holds_run and weights.name == WEIGHTS else None
 
 
-def open_runs(paths: Sequence[Path]) -> list[Run]:
+def open_runs(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[Run]:
     """Runs with names of their own: where two folders have the same name, it has that of their parents before it.
+
+    Args:
+        paths: run folders.
+        names: what the runs are called; by default as their folders are.
 
     Raises:
         UserError: one of them is no run folder.
     """
     runs = [Run.open(path) for path in paths]
-    names = [run.name for run in runs]
+    if names is not None:
+        return [Run(run.folder, printable(name)) for run, name in zip(runs, names, strict=True)]
+    found = [run.name for run in runs]
     return [
         run
-        if names.count(run.name) == 1
+        if found.count(run.name) == 1
         else Run(run.folder, printable(f"{run.path.resolve().parent.name}-{run.name}"))
         for run in runs
     ]

@@ -50,10 +50,13 @@ class Pictures:
     Attributes:
         first: (images, 3, side, side) the first random view of each image.
         queries: (views, queries, 3, side, side) all views of the first images.
+        originals: (images, 3, side, side) the images themselves, their centre where they are no squares; None in runs
+            of earlier versions.
     """
 
     first: Tensor
     queries: Tensor
+    originals: Tensor | None = None
 
 
 def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
@@ -68,6 +71,8 @@ def write_pictures(folder: Path, pictures: Pictures) -> None:
     """Store the pictures."""
     folder.mkdir(exist_ok=True)
     content = {"first": pictures.first.contiguous(), "queries": pictures.queries.contiguous()}
+    if pictures.originals is not None:
+        content["originals"] = pictures.originals.contiguous()
     write_atomically(folder / PICTURES, save(content))
 
 
@@ -106,6 +111,7 @@ def read_pictures(folder: Path) -> Pictures | None:
         return None
     stored = read_safetensors(path)
     first, queries = (stored.get(name, torch.empty(0)) for name in ("first", "queries"))
+    originals = stored.get("originals")
     sound = (
         first.dtype == queries.dtype == torch.uint8
         and (first.ndim, queries.ndim) == (4, 5)
@@ -114,11 +120,12 @@ def read_pictures(folder: Path) -> Pictures | None:
         and 0 < queries.shape[1] <= len(first)
         and first.numel() > 0
         and queries.numel() > 0
+        and (originals is None or (originals.dtype == torch.uint8 and originals.shape == first.shape))
     )
     if not sound:
         shapes = f"first: {tuple(first.shape)}, queries: {tuple(queries.shape)}"
         raise UserError(f"{path} is damaged: it holds no pictures of a batch ({shapes}); {_HINT}")
-    return Pictures(first, queries)
+    return Pictures(first, queries, originals)
 
 
 def _files(folder: Path) -> Iterator[tuple[int, Path]]:

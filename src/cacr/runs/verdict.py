@@ -15,10 +15,14 @@ Name = Literal[
     "healthy",
     "collapsed to a point",
     "dimensional collapse",
-    "not learning",
+    "shrinking",
     "diverging",
+    "not learning",
+    "no better than before training",
+    "worse than before training",
+    "too few images",
     "starved by the loader",
-    "not sure",
+    "not sure yet",
 ]
 
 Epoch = Annotated[float, Field(ge=0, le=MOST_STEPS)]

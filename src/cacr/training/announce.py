@@ -7,27 +7,31 @@ from rich.console import Console
 
 from cacr.config import ResolvedSettings
 from cacr.data import Source
-from cacr.reading.memory import gigabytes
 from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command
-from cacr.training.cost import StepCost, measure_cost, rate_text
+from cacr.training.cost import measure_cost, rate_text
 from cacr.training.job import Position, Training
+from cacr.training.need import Need
 from cacr.training.progress import duration
+from cacr.training.resolve import keyed_views
+from cacr.training.rules import NARROW
 
 LONG_RUN = 3600.0
 """Seconds on a CPU above which a narrower encoder is proposed."""
 
-NARROW = 0.25
-
 
 def announce(
-    console: Console, job: Training, source: Source, notes: Sequence[str], position: Position
+    console: Console,
+    job: Training,
+    source: Source,
+    notes: Sequence[str],
+    position: Position,
+    need: Need,
 ) -> None:
     """Print the facts of a run. Every process takes part, because the costs are measured."""
     settings = job.settings
     cost = measure_cost(job, source)
     steps = (job.total_steps - position.step) * settings.accumulate
-    negatives = job.method.negatives(settings.batch_size, settings.views)
     parameters = sum(p.numel() for p in job.method.parameters() if p.requires_grad)
     options, framework_options = (
         "".join(f" {name}={value}" for name, value in chosen.items())
@@ -41,13 +45,14 @@ def announce(
         "data": f"{source.name}: {about}",
         "views": views_text(settings),
         "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M trained parameters with the head",
+        "method": settings.method or "a free combination",
         "objective": f"{settings.objective}{options}",
         "framework": f"{settings.framework}{framework_options}",
-        "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
+        "negatives": job.method.negatives_text(settings.batch_size, keyed_views(settings)),
         "steps": f"{job.total_steps:,} ({length}), batches of {settings.batch_size}{scaled}",
         "optimiser": f"{settings.optimizer}, lr {rate_text(settings)}, weight decay {settings.weight_decay:g}, "
         f"{settings.schedule}, warm-up {settings.warmup_epochs:g} epochs",
-        "memory": f"about {_memory(cost)} a process",
+        "memory": need.in_words(),
         "time": f"about {duration(cost.seconds * steps)} on {_machine(job)}",
     }
     if position.step:
@@ -76,13 +81,6 @@ def views_text(settings: ResolvedSettings) -> str:
 
 def _width(job: Training) -> str:
     return "" if job.settings.width == 1 else f"width {job.settings.width:g}, "
-
-
-def _memory(cost: StepCost) -> str:
-    total, activations, weights = (
-        gigabytes(size, 2) for size in (cost.activations + cost.weights, cost.activations, cost.weights)
-    )
-    return f"{total} (activations {activations}, weights with gradients and optimiser {weights})"
 
 
 def _machine(job: Training) -> str:

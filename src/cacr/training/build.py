@@ -6,7 +6,6 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from cacr.config import ResolvedSettings
@@ -18,6 +17,7 @@ from cacr.encoders import (
     build_predictor,
     first_layer,
     fix_positions,
+    fix_statistics,
     freeze_patches,
     is_transformer,
     load_weights,
@@ -25,12 +25,13 @@ from cacr.encoders import (
     share_statistics,
 )
 from cacr.encoders.heads import usual_hidden
-from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
 from cacr.runs.folder import RunFolder
+from cacr.training.fabric import Fabric
 from cacr.training.first_layer import filters_from_images
 from cacr.training.job import Training
+from cacr.training.kept import keep_features
 from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import run_length
 from cacr.training.schedules import build_schedule
@@ -56,17 +57,12 @@ def build_training(
         new: whether it begins here; the weights of another come from its checkpoint.
     """
     preset, views = preset_of(settings), make_views_of(settings, fabric.device)
-    loader = make_loader(
-        settings,
-        source,
-        views,
-        rank=fabric.global_rank,
-        world_size=fabric.world_size,
-        pin_memory=fabric.device.type == "cuda",
-    )
     # Weights from elsewhere and images are for the start only: they need not exist any more when a run is resumed.
     filters = partial(filters_from_images, fabric, settings, preset, source) if new else None
-    method, notes = build_method(settings, settings.init if new else None, filters)
+    init = settings.init if new else None
+    if not new and settings.framework_options.get("image_trained") is False:
+        init = str(run.path)  # features of images are kept below, before the checkpoint is loaded
+    method, notes = build_method(settings, init, filters)
     encoder = method.encoder
     encoder.info = replace(
         encoder.info,
@@ -75,6 +71,15 @@ def build_training(
         std=preset.std,
         preset=preset.name,
         upright=preset.upright,
+    )
+    kept = keep_features(fabric, settings, preset, source, method)
+    loader = make_loader(
+        settings,
+        source if kept is None else kept.source,
+        views,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        pin_memory=fabric.device.type == "cuda",
     )
     if settings.sync_batch_norm:
         share_statistics(method)
@@ -99,8 +104,10 @@ def build_training(
             per_epoch=length.per_epoch,
             milestones=settings.milestones,
             gamma=settings.gamma,
+            final=settings.final_lr,
         ),
         total_steps=length.total,
+        features=None if kept is None else kept.features,
         notes=notes,
     )
 
@@ -113,7 +120,9 @@ def preset_of(settings: ResolvedSettings) -> Preset:
 def make_views_of(settings: ResolvedSettings, device: torch.device | None = None) -> Views:
     """What makes the views of a run."""
     preset = preset_of(settings)
-    return Views(preset.for_views(settings.views), preset.mean, preset.std, device=device)
+    return Views(
+        preset.for_views(settings.views, settings.weak_views), preset.mean, preset.std, device=device
+    )
 
 
 def make_loader(
@@ -164,16 +173,19 @@ def build_method(
     torch.manual_seed(settings.seed)
     encoder, notes = _build_encoder(settings, init)
     if settings.first_layer != "random":
-        layer = first_layer(encoder.backbone)
+        layer = first_layer(encoder.backbone, settings.channels)
         given = layer.weight if filters is None else filters(encoder.backbone)
         set_filters(layer, given, trained=settings.first_layer == "whitened")
-    hidden = settings.hidden or usual_hidden(settings.head, encoder.feature_dim, settings.width)
+    hidden = hidden_width(settings, encoder)
     head = build_head(settings.head, encoder.feature_dim, settings.dim, hidden)
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
     framework, options = FRAMEWORKS[settings.framework], dict(settings.framework_options)
     if framework.has_predictor:
-        last_norm = is_transformer(settings.encoder)
-        options["predictor"] = build_predictor(settings.dim, hidden, last_norm=last_norm)
+        options["predictor"] = build_predictor(
+            settings.predictor, settings.dim, hidden, transformer=is_transformer(settings.encoder)
+        )
+    if framework.reads_captions:
+        options["text_head"] = partial(build_head, settings.head, dim=settings.dim, hidden=hidden)
     method = framework(
         encoder,
         head,
@@ -188,27 +200,48 @@ def build_method(
     return Built(method, tuple(notes))
 
 
+def hidden_width(settings: ResolvedSettings, encoder: Encoder) -> int:
+    """Width of the hidden layers of head and predictor."""
+    return settings.hidden or usual_hidden(settings.head, encoder.feature_dim, settings.width)
+
+
+def initial_weights_notes(settings: ResolvedSettings) -> list[str]:
+    """What would become of the weights that a run starts from, found without building anything else.
+
+    Weights that may be fetched are not fetched for that.
+
+    Raises:
+        UserError: they cannot be used.
+    """
+    if settings.init is None:
+        return []
+    fetched = settings.init == "timm" or (settings.init.startswith("timm:") and "@" not in settings.init)
+    if fetched and settings.download:
+        return ["the encoder starts from timm's weights, which are fetched when the run begins"]
+    with torch.random.fork_rng(devices=[]):
+        return _build_encoder(settings, settings.init)[1]
+
+
 def _build_encoder(settings: ResolvedSettings, init: str | None) -> tuple[Encoder, list[str]]:
     """The encoder, and what became of the weights that it starts from."""
-    pretrained = init == "timm"
-    if pretrained and not settings.download:
-        raise UserError("--init timm fetches weights from the network: allow it with --download")
     encoder = build_encoder(
         settings.encoder,
         image_size=settings.image_size,
         width=settings.width,
         weights=settings.weights,
-        pretrained=pretrained,
         any_size=PRESETS[settings.preset].local is not None,
+        channels=settings.channels,
     )
     if settings.patches == "frozen":
         freeze_patches(encoder.backbone)
     if settings.positions == "fixed":
         fix_positions(encoder.backbone)
-    if init is None or pretrained:
+    if settings.statistics == "fixed":
+        fix_statistics(encoder.backbone)
+    if init is None:
         return encoder, []
-    found = load_weights(encoder, init)
+    found = load_weights(encoder, init, download=settings.download)
     missing = (
         f", {len(found.missing)} stay random ({', '.join(found.missing[:3])} ...)" if found.missing else ""
     )
-    return encoder, [f"{len(found.loaded)} tensors of the encoder start from {init}{missing}"]
+    return encoder, [f"{len(found.loaded)} tensors of the encoder start from {found.origin}{missing}"]

@@ -8,12 +8,14 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from cacr.config import PretrainSettings, make_what_fits, reason
+from cacr.config import PretrainSettings
 from cacr.data.imbalance import class_fractions
-from cacr.encoders import HEADS, require_encoder
+from cacr.encoders import HEADS, PREDICTORS, require_encoder
 from cacr.errors import MissingExtraError, SettingsError, UserError
-from cacr.frameworks import FRAMEWORKS
+from cacr.frameworks import FRAMEWORKS, Framework
 from cacr.losses import OBJECTIVES
+from cacr.made import make_what_fits, reason
+from cacr.methods import METHODS
 from cacr.registry import nearest
 from cacr.views import PRESETS
 from cacr.views.presets import option_names
@@ -50,6 +52,8 @@ def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
         wrong += unread
     checked = checked.model_copy(update=parsed)
     problems += wrong + _wrong_names(checked, with_objective=not wrong)
+    if not wrong and checked.framework in FRAMEWORKS:
+        problems += FRAMEWORKS[checked.framework].option_problems(checked.framework_options)
     if problems:
         raise SettingsError(problems)
     return checked
@@ -95,7 +99,16 @@ def _owner(name: str) -> str:
     frameworks = [f"framework {kind}" for kind in FRAMEWORKS if name in FRAMEWORKS[kind].option_names()]
     objectives = [f"objective {kind}" for kind in OBJECTIVES if name in objective_option_names(kind)]
     owners = [*frameworks, *objectives]
-    return f"it belongs to {', '.join(owners)}" if owners else ""
+    if not owners:
+        return ""
+    methods = [
+        method
+        for method in METHODS
+        if name in FRAMEWORKS[METHODS[method].framework].option_names()
+        or name in objective_option_names(METHODS[method].objective)
+    ]
+    users = f" (--method {', '.join(methods)})" if methods else ""
+    return f"it belongs to {', '.join(owners)}{users}"
 
 
 def objective_option_names(objective: str) -> list[str]:
@@ -110,7 +123,7 @@ def _parse(options: dict[str, Any], thing: type | None) -> tuple[dict[str, Any],
     """
     if thing is None or not isinstance(options, Mapping):
         return options, []
-    types = get_type_hints(thing.__init__)  # type: ignore[misc]
+    types = get_type_hints(thing.__init__, include_extras=True)  # type: ignore[misc]
     parsed, problems = {name: value for name, value in options.items() if value != "auto"}, []
     for name, value in parsed.items():
         if name in types:
@@ -127,12 +140,15 @@ def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[st
     An objective can be tried with its options only where these could be read.
     """
     attempts: list[Callable[[], object]] = [
+        lambda: settings.method is None or METHODS[settings.method],
         lambda: FRAMEWORKS[settings.framework],
         lambda: _check_objective(settings) if with_objective else OBJECTIVES[settings.objective],
         lambda: _check_views(settings),
+        lambda: _check_number_of_views(settings),
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],
         lambda: settings.head == "auto" or HEADS[settings.head],
+        lambda: settings.predictor in ("auto", "none") or PREDICTORS[settings.predictor],
         lambda: settings.imbalance == "none" or class_fractions(settings.imbalance, classes=2),
         lambda: _require_extra("tensorboard", settings.tensorboard),
         lambda: _require_extra("wandb", settings.wandb),
@@ -159,9 +175,10 @@ def _check_objective(settings: PretrainSettings) -> None:
         raise UserError(
             f"{', '.join(sorted(unused))} means nothing in framework {settings.framework}: leave it out"
         )
-    objective = kind(**framework.objective_options(kind, options))
     preset = PRESETS.get(settings.preset)
-    if why := framework.refusal(objective, local=preset is not None and preset.local is not None):
+    local = preset is not None and preset.local is not None
+    objective = kind(**framework.objective_options(kind, options, local=local))
+    if why := framework.refusal(objective, local=local):
         raise UserError(f"framework {settings.framework} cannot use objective {settings.objective}: {why}")
     if settings.exchange == "ring" and not objective.supports_ring:
         given = "".join(f" with {name}={value}" for name, value in options.items())
@@ -175,6 +192,15 @@ def _check_views(settings: PretrainSettings) -> None:
     if "size" in settings.view_options:
         raise UserError("view_options cannot have a size: set image_size")
     PRESETS[_a_preset(settings)].with_options(**settings.view_options)
+
+
+def _check_number_of_views(settings: PretrainSettings) -> None:
+    """One view has no other one to be compared with, but where there are captions."""
+    fewest = (FRAMEWORKS.get(settings.framework) or Framework).fewest_views
+    if (
+        str(settings.views).isdecimal() and int(settings.views) < fewest
+    ):  # a text where other values are wrong
+        raise UserError(f"views must be greater than or equal to {fewest} (got {settings.views})")
 
 
 def _a_preset(settings: PretrainSettings) -> str:

@@ -16,7 +16,7 @@ from cacr.data import Loader, Source, StreamSource
 from cacr.training.build import preset_of
 from cacr.training.first_layer import IMAGES as FIRST_LAYER_IMAGES
 from cacr.training.loop import AUTO_CHECKPOINT_SECONDS
-from cacr.training.resolve import FORWARD_COST, views_worth
+from cacr.training.resolve import FORWARD_COST, VIEWS_WORTH
 from cacr.training.step_time import Clock
 from cacr.training.time_rules import Price
 from cacr.views import Views
@@ -101,11 +101,11 @@ def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
         made = PAGE_SECONDS + PAGE_SECONDS_AN_IMAGE * min(MAPPED, page)
         rest += command.slowed * (READER_SECONDS + made)
         if every := settings.measure_every_epochs:
-            look = command.measured * views_worth(settings.views) * view + command.slowed * LOOK_SECONDS
+            look = command.measured * VIEWS_WORTH * view + command.slowed * LOOK_SECONDS
             rest += (
                 command.measured * command.reading + FIRST_LOOK * look + look
             )  # at the start and at the end
-            between += look / (every * command.per_epoch)
+            between += look / (settings.measure_every_steps or every * command.per_epoch)
     return Price(step + between, rest)
 
 

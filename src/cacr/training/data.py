@@ -7,9 +7,11 @@ from functools import cached_property
 
 from cacr.config import PretrainSettings
 from cacr.data import Problem, Source, imbalanced, open_source, prepare
+from cacr.data.named_images import fully_labelled
 from cacr.files import write_atomically
 from cacr.runs.division import write_kept
 from cacr.runs.folder import RunFolder
+from cacr.training.captions import with_captions
 from cacr.training.held_out import HeldOut, hold_out
 from cacr.training.resolve import Described, describe
 
@@ -81,7 +83,14 @@ def describe_images(settings: PretrainSettings) -> Described:
 
 
 def _open(settings: PretrainSettings) -> Source:
-    return open_source(settings.data, part="pretrain", root=settings.data_root, download=settings.download)
+    source = open_source(
+        settings.data,
+        part="pretrain",
+        root=settings.data_root,
+        download=settings.download,
+        images=settings.images,
+    )
+    return with_captions(fully_labelled(source, settings.labels), settings)
 
 
 def _divided(

@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.data.order import count_batches
 from cacr.frameworks import Framework, Queue
 from cacr.reading.memory import gigabytes
 from cacr.runs.folder import RunFolder
-from cacr.training.build import build_method
-from cacr.training.check import check_settings
-from cacr.training.cost import count_memory, rate_text, weights_bytes
+from cacr.training.build import build_method, initial_weights_notes
+from cacr.training.cost import rate_text
 from cacr.training.data import describe_images, prepare_data
-from cacr.training.launch import Where, launch
+from cacr.training.fabric import Fabric
+from cacr.training.fit import lacking
+from cacr.training.launch import Where, launch, require_device
+from cacr.training.place import Place
 from cacr.training.recipes import RECIPES
-from cacr.training.resolve import Described, run_length
-from cacr.training.settings import completed
-from cacr.training.timed import Place, Timed, fit_time, is_timed, preferred
+from cacr.training.resolve import Described, keyed_views, planned_length
+from cacr.training.settings import checked, completed
+from cacr.training.timed import Timed, fit_time, is_timed, preferred
 
 
 def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float | None = None) -> list[str]:
@@ -41,26 +41,34 @@ def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float
     known = recipe is not None and values.get("data") is None
     if known and recipe is not None:
         merged.setdefault("data", recipe.data.name)
-    settings = check_settings(merged)
-    where = Where.of(settings)
-    data = recipe.data if known and recipe is not None else describe_images(settings)
-    place = Place(where.processes, torch.device(where.kind))
+    settings = checked(merged)
+    data = (
+        describe_images(settings)
+        if recipe is None or not known
+        else recipe.data.imbalanced(settings.imbalance)
+    )
+    require_device(Where.of(settings))
+    place = Place.of(settings)
     notes: list[str] = []
     if is_timed(settings, on_cpu=place.on_cpu):
         if settings.time is not None and not known:
             began = time.monotonic() if began is None else began
             with torch.random.fork_rng():
-                settings, reasons = launch(_measured, where, settings, began)
+                settings, reasons, _ = launch(_measured, Where.of(settings), settings, began)
             notes += reasons
         else:
             settings = preferred(settings, data, place)
             notes.append(
                 f"how many steps fit into {settings.time or 'an hour'} is measured when the run starts"
             )
-    resolved = place.resolved(settings, data, {})
+    resolved = place.resolved(settings, data)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         method, _ = build_method(resolved)
-        lines = _describe(resolved, data, method, where.processes)
+    notes += initial_weights_notes(resolved)
+    need = place.need(resolved, data)
+    lines = _describe(resolved, data, method, place.world_size, need.in_words(len(need.parts)))
+    if problem := lacking(need, place.device):
+        notes.append(problem)
     shown = [f"  {name}: {value}" for name, value in resolved.model_dump(mode="json").items()]
     return [*lines, *(f"note: {note}" for note in notes), "settings:", *shown]
 
@@ -70,31 +78,38 @@ def _measured(fabric: Fabric, settings: PretrainSettings, began: float) -> Timed
     return fit_time(fabric, settings, RunFolder(Path()), prepare_data(settings), began=began, observed=True)
 
 
-def _describe(settings: ResolvedSettings, data: Described, method: Framework, world: int) -> list[str]:
+def needed_memory(asked: PretrainSettings) -> str:
+    """The memory of a run in words, and what is free.
+
+    Raises:
+        UserError: its data cannot be opened.
+    """
+    data, place = describe_images(asked), Place.of(asked)
+    need = place.need(place.resolved(preferred(asked, data, place), data), data)
+    return need.in_words() + (", which is too little" if lacking(need, place.device) else "")
+
+
+def _describe(
+    settings: ResolvedSettings, data: Described, method: Framework, world: int, memory: str
+) -> list[str]:
     """The facts of a run that follow from its settings."""
     batch, views = settings.batch_size, settings.views
-    batches = count_batches(data.images, batch, world, keep_all=False)
-    length = run_length(batches, settings.epochs, settings)
+    length = planned_length(settings, data.images, world)
     trained = [p for p in method.parameters() if p.requires_grad]
     held = [p for p in method.parameters() if not p.requires_grad]
-    negatives = method.negatives(batch, views)
     share = -(-batch // world)
-    activations, loss = count_memory(settings, method, share)
     rows = {
         "data": f"{data.name}: {data.images:,} images, about {data.side} px",
         "parameters": f"{_count(trained):,} trained, {_count(held):,} held "
         f"({_count(list(method.encoder.parameters())):,} of them the encoder that is kept)"
         if held
         else f"{_count(trained):,} ({_count(list(method.encoder.parameters())):,} of them the encoder)",
-        "negatives": f"{negatives.number:,} for each query: {negatives.origin}",
+        "negatives": method.negatives_text(batch, keyed_views(settings)),
         "processes": f"{world}, {share:,} of {batch:,} images in each",
         "steps": f"{length.per_epoch:,} an epoch, {length.total:,} in all; "
         f"{length.total * settings.accumulate * batch * views:,} views",
         "lr": rate_text(settings),
-        "activations": f"{gigabytes(activations, 3)} kept for the backward pass in each process (float32, attention "
-        "written out)",
-        "loss": f"{gigabytes(loss, 3)} kept for the backward pass of the global batch's loss",
-        "weights": f"{gigabytes(weights_bytes(method.parameters(), settings), 3)} with gradients and optimiser",
+        "memory": memory,
     }
     if isinstance(method, Queue):
         rows["queue"] = f"{gigabytes(method.queue.nbytes, 3)} for {len(method.queue):,} keys"

@@ -7,6 +7,7 @@ from rich.console import Console
 from cacr.runs.summary import MEASURED
 from cacr.training.diverged import DivergedError
 from cacr.training.job import Position, Training
+from cacr.training.memory import give_back
 from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
@@ -56,8 +57,14 @@ class Figures:
         """Measure the untrained model."""
         if self._observer:
             self.progress.begin("measuring the untrained encoder")
-            self._write(0, 0.0, self._observer.look(0, 0.0, {}).figures)
-            self.restart_clocks()
+            self._write(0, 0.0, self._look(self._observer, 0, 0.0, {}).figures)
+
+    def _look(self, observer: Observer, step: int, epoch: float, figures: dict[str, float]) -> Seen:
+        give_back()
+        seen = observer.look(step, epoch, figures)
+        give_back()
+        self.restart_clocks()
+        return seen
 
     def restart_clocks(self) -> None:
         """Leave out of the speed the time until now, in which something else than a step was done."""
@@ -92,8 +99,7 @@ class Figures:
         )
         seen = None
         if looks and self._observer:
-            seen = self._observer.look(position.step, epoch, figures)
-            self.restart_clocks()
+            seen = self._look(self._observer, position.step, epoch, figures)
         self._show(position, figures["loss"], seen)
         self._write(position.step, epoch, figures | (seen.figures if seen else {}))
         return seen
@@ -106,7 +112,11 @@ class Figures:
         """Whether the observer's turn has come; the last figures are logged without one, too."""
         if position.step == self._job.total_steps:
             return True
-        return position.epoch_ended and self._observer is not None and self._observer.due(position.epoch)
+        if self._observer is None:
+            return False
+        if every := self._job.settings.measure_every_steps:
+            return position.step % every == 0
+        return position.epoch_ended and self._observer.due(position.epoch)
 
     def _write(self, step: int, epoch: float, values: dict[str, float]) -> None:
         if self._log:

@@ -9,7 +9,7 @@ from cacr.config import ResolvedSettings
 from cacr.data import Source
 from cacr.reading.memory import require_memory
 from cacr.training.build import make_loader, make_views_of
-from cacr.training.loop import make_views
+from cacr.training.inputs import make_views
 
 
 class FirstBatch(NamedTuple):
@@ -41,7 +41,7 @@ def first_batch(settings: ResolvedSettings, source: Source, *, images: int, worl
     views = make_views_of(settings)
     share = -(-settings.batch_size // world_size)
     require_memory(
-        4 * share * sum(3 * view.size**2 for view in views.augmentations),
+        4 * share * sum(views.channels * view.size**2 for view in views.augmentations),
         f"a batch of {share:,} images in {settings.views} views",
         "give the --set devices=... of the run, or a smaller batch_size",
     )

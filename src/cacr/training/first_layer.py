@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from cacr.config import ResolvedSettings
@@ -10,6 +9,7 @@ from cacr.data import Loader, Source, StreamSource
 from cacr.data.errors import too_many_unreadable
 from cacr.encoders import cut_patches, filters_for, first_layer
 from cacr.randomness import generator, numpy_generator
+from cacr.training.fabric import Fabric
 from cacr.views import Preset, Views
 from cacr.views.presets import probe_test
 
@@ -36,7 +36,7 @@ def filters_from_images(
     """
     filters = None
     if fabric.is_global_zero:
-        layer, draw = first_layer(backbone), generator("first layer", settings.seed)
+        layer, draw = first_layer(backbone, settings.channels), generator("first layer", settings.seed)
         patches = _patches(settings, preset, source, layer, draw)
         filters = filters_for(layer, patches, draw)
     told = fabric.broadcast(filters)

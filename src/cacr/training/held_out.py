@@ -24,6 +24,13 @@ TOO_FEW = 64
 """Fewer held-out images than this say little: then nothing is taken away and training images are measured."""
 
 
+MEASURED_AT_ONCE = 64
+"""Images of a measurement in one forward pass."""
+
+KEPT_BYTES = 2**29
+"""Of crops of measured images that are kept in memory, over all processes."""
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """What is trained on, and what is measured on.
@@ -73,17 +80,16 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
 
     Args:
         source: all images that may be trained on.
-        settings: ``held_out`` and ``seed`` decide, with the data.
+        settings: ``held_out``, ``measured_images`` and ``seed`` decide, with the data.
         resumed: the run to continue, where the division is stored.
     """
     if resumed is not None:
         return _stored(source, settings, resumed)
     asked = settings.held_out
-    wanted = _wanted(len(source))
     if (asked == "auto" or asked == 0) and (test := _test_part(settings)):
-        chosen = _draw(test, min(len(test), wanted), settings.seed)
+        chosen = _draw(test, _wanted(len(source), len(test), settings), settings.seed)
         return _measured_on_test(source, test, chosen)
-    count = min(wanted, int(SHARE * len(source))) if asked == "auto" else asked
+    count = min(_usual(len(source)), int(SHARE * len(source))) if asked == "auto" else asked
     if asked == "auto" and count < TOO_FEW:
         count = 0
     if count:
@@ -92,7 +98,7 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
                 f"held_out={count} leaves nothing to train on: {source.name} has {len(source)} images"
             )
         taken = _draw(source, count, settings.seed)
-        return _split(source, taken, taken[-wanted:])
+        return _split(source, taken, taken[-_wanted(len(source), count, settings) :])
     return _measured_on_training(source, settings)
 
 
@@ -116,13 +122,19 @@ def _stored(source: Source, settings: PretrainSettings, run: RunFolder) -> HeldO
     return _split(source, taken, chosen) if origin == "split" else _measured_on_training(source, settings)
 
 
-def _wanted(images: int) -> int:
-    """How many images are measured beside ``images`` to train on."""
+def _usual(images: int) -> int:
+    """How many images are measured beside ``images`` to train on, where nothing else is asked for."""
     return min(images, MOST, max(LEAST, images // 32))
 
 
+def _wanted(images: int, there: int, settings: PretrainSettings) -> int:
+    """How many are measured of so many that are there."""
+    asked = settings.measured_images
+    return there if asked == "all" else min(there, asked or _usual(images))
+
+
 def _measured_on_training(source: Source, settings: PretrainSettings) -> HeldOut:
-    chosen = _draw(source, _wanted(len(source)), settings.seed)
+    chosen = _draw(source, _wanted(len(source), len(source), settings), settings.seed)
     return HeldOut(source, source.subset(chosen), "training", chosen.tolist(), [])
 
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from lightning_fabric import Fabric
-from lightning_fabric.wrappers import _FabricModule
+from torch import Tensor
 from torch.optim import Optimizer
 
 import cacr
@@ -16,6 +15,7 @@ from cacr.runs.checkpoint import load_optimizer, require_fit
 from cacr.runs.folder import RunFolder
 from cacr.shell import shell_words
 from cacr.training.checkpoints import State
+from cacr.training.fabric import Fabric, FabricModule
 from cacr.training.schedules import Schedule
 from cacr.views import Views
 
@@ -49,6 +49,7 @@ class Training:
         method: the framework with its encoder.
         model: the same, wrapped for the device, the precision and the other processes.
         total_steps: optimiser steps of the whole run.
+        features: (views, images, feature_dim) of all images, where the image encoder is not trained.
         notes: what the user should know about how all this was built.
     """
 
@@ -58,11 +59,19 @@ class Training:
     loader: Loader
     views: Views
     method: Framework
-    model: _FabricModule
+    model: FabricModule
     optimizer: Optimizer
     schedule: Schedule
     total_steps: int
+    features: Tensor | None = None
     notes: tuple[str, ...] = ()
+
+    def set_rates(self, position: Position) -> float:
+        """Set the learning rates of the next step; returns the scheduled one."""
+        lr, share = self.settings.lr, self.schedule(position.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr * group["factor"] * (share if group["scheduled"] else 1.0)
+        return lr * share
 
     def epochs(self, position: Position) -> float:
         """Epochs made, the share of the current one included."""
@@ -92,6 +101,7 @@ class Training:
             "epochs": settings.epochs,
             "steps": position.step,
             "finished": position.step == self.total_steps,
+            "method": settings.method,
             "framework": settings.framework,
             "framework_options": settings.framework_options,
             "objective": settings.objective,

@@ -20,7 +20,7 @@ class LARS(Optimizer):
     Tensors of one dimension, which are biases and the weights of norms, have neither decay nor scaling.
 
     Args:
-        parameters: to train.
+        parameters: to train, or groups of them.
         lr: learning rate.
         momentum: of the update.
         weight_decay: of weights with two dimensions or more.
@@ -29,7 +29,7 @@ class LARS(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Tensor],
+        parameters: Iterable[Tensor] | Iterable[dict[str, Any]],
         lr: float,
         momentum: float = 0.9,
         weight_decay: float = 0.0,

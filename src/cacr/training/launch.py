@@ -14,12 +14,11 @@ from typing import Any, Literal, Self, TypeVar
 
 import torch
 import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from cacr.config import Accelerator, Precision, PretrainSettings
 from cacr.errors import UserError, refusal
+from cacr.training.fabric import Fabric, SLURMEnvironment
 from cacr.training.precision import has_fast_bf16
 
 T = TypeVar("T")
@@ -138,12 +137,17 @@ def _noted_interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, previous)
 
 
-def make_fabric(where: Where) -> Fabric:
-    """Devices, processes and precision."""
+def require_device(where: Where) -> None:
+    """Refuse a kind of device that is not there."""
     if where.kind == "cuda" and not torch.cuda.is_available():
         raise UserError(
             "there is no CUDA device: leave --set accelerator=cuda out, or install a CUDA build of torch"
         )
+
+
+def make_fabric(where: Where) -> Fabric:
+    """Devices, processes and precision."""
+    require_device(where)
     devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else where.devices
     alone = devices * where.machines == 1
     bf16 = where.precision == "bf16" or (
@@ -171,9 +175,14 @@ def _limited(fabric: Fabric, work: Callable[..., T], machines: int, arguments: S
 
 
 def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:
-    """Work in a started process; what a user can mend is left in a file for the process that waits."""
+    """Work in a started process; what a user can mend is left in a file for the process that waits.
+
+    The group is taken apart before the interpreter ends: threads of gloo that outlive it can abort the process.
+    """
     try:
-        return job(fabric)
+        result = job(fabric)
+        dist.destroy_process_group()
+        return result
     except Exception as error:
         told = str(error) if isinstance(error, UserError) else refusal(error)
         if told is not None and not message.exists():

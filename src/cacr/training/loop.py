@@ -1,33 +1,32 @@
 """The training loop: the main path, to be read from top to bottom."""
 
 import itertools
+import math
 import time
 from collections.abc import Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
 from torch import Tensor
 
 from cacr.config import ResolvedSettings
 from cacr.data import Batch
-from cacr.encoders import save_encoder
 from cacr.losses import NotFiniteError
-from cacr.randomness import generator, mixed_seed
+from cacr.randomness import mixed_seed
 from cacr.training.checkpoints import list_checkpoints, save_checkpoint
 from cacr.training.diverged import DivergedError
+from cacr.training.encoder_files import write_encoder
+from cacr.training.fabric import Fabric
 from cacr.training.figures import Figures
+from cacr.training.inputs import model_input
 from cacr.training.interrupt import Interrupt
 from cacr.training.job import Position, Training
 from cacr.training.memory import kept_memory
 from cacr.training.meter import Meter
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
-from cacr.views import Views
 
 AUTO_CHECKPOINT_SECONDS = 20.0
 """With ``checkpoint_every_steps: auto`` the end of an epoch writes one, but not more often than this."""
@@ -83,7 +82,7 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
             due = checkpoints.due(job.fabric, position)
             seen = figures.after_step(position, lr, saving=due)
             if seen is not None and seen.best:
-                _save_encoder(job, position, job.run.best, figures.measured)
+                write_encoder(job, position, job.run.best, figures.measured)
             ending = _ending(job, position, seen, interrupt)
             if due or ending:
                 _save(job, position, figures.measured)
@@ -96,10 +95,11 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
 
 def groups(job: Training, position: Position, meter: Meter) -> Generator[list[Batch], None, None]:
     """The batches of each step from ``position`` to the end; ``position`` moves along outside."""
+    per_epoch, accumulate = job.loader.batches_per_epoch, job.settings.accumulate
+    epochs = range(position.epoch, math.ceil(job.total_steps / math.ceil(per_epoch / accumulate)))
+    batches = meter.timed(job.loader.epochs(epochs, start=position.batch))
     while position.step < job.total_steps:
-        batches = meter.timed(job.loader.epoch(position.epoch, start=position.batch))
-        while group := list(itertools.islice(batches, job.settings.accumulate)):
-            yield group
+        yield list(itertools.islice(batches, min(accumulate, per_epoch - position.batch)))
 
 
 def _ending(job: Training, position: Position, seen: Seen | None, interrupt: Interrupt) -> Ending | None:
@@ -121,14 +121,13 @@ def _stopping(job: Training) -> str:
 def take_step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:
     """One optimiser step on the averaged gradients of a few batches; returns its learning rate."""
     settings, fabric = job.settings, job.fabric
-    lr = settings.lr * job.schedule(position.step)
-    for parameters in job.optimizer.param_groups:
-        parameters["lr"] = lr
+    lr = job.set_rates(position)
+    job.method.before_step(position.step, job.total_steps, position.epoch)
     # Dropout and the like draw from torch's own generator: seeded by the step, they need no stored state.
     torch.manual_seed(mixed_seed("model", settings.seed, position.step, fabric.global_rank))
     for number, batch in enumerate(group):
         place = settings.seed, position.epoch, position.batch + number, fabric.global_rank
-        views = make_views(job.views, batch, *place)
+        views = model_input(job, batch, *place)
         last = number == len(group) - 1
         with fabric.no_backward_sync(job.model, enabled=not last):
             try:
@@ -137,17 +136,13 @@ def take_step(job: Training, position: Position, group: Sequence[Batch], meter: 
                 raise DivergedError(job.run, position.step + 1, str(error)) from None
             fabric.backward(parts["loss"] / len(group))
         meter.add(parts, step=position.step + 1, images=len(batch.index))
+    job.method.hold_gradients()
     if settings.clip_grad is not None:
         fabric.clip_gradients(job.model, job.optimizer, max_norm=settings.clip_grad)
     job.optimizer.step()
     job.optimizer.zero_grad(set_to_none=True)
     job.method.after_step(position.step + 1, job.total_steps)
     return lr
-
-
-def make_views(views: Views, batch: Batch, seed: int, epoch: int, number: int, rank: int) -> list[Tensor]:
-    """The views of batch ``number`` of an epoch, in the process ``rank``."""
-    return views(batch.images, generator("views", seed, epoch, number, rank))
 
 
 def _save(job: Training, position: Position, measured: dict[str, Any]) -> None:
@@ -159,23 +154,18 @@ def _save(job: Training, position: Position, measured: dict[str, Any]) -> None:
     if job.fabric.is_global_zero:
         if not all(bool(torch.isfinite(p).all()) for p in job.method.parameters()):
             raise DivergedError(job.run, position.step, "the weights are not finite")
+        # The encoder first: whoever is ended between the two makes these steps again, and the last checkpoint of a run
+        # never lies there without its encoder.
+        write_encoder(job, position, job.run.path, measured)
         state = job.state(position) | {"diagnostics": measured}
         save_checkpoint(job.run.checkpoints, position.step, state)
-        _save_encoder(job, position, job.run.path, measured)
     job.fabric.barrier()
 
 
 def _save_start(job: Training, position: Position) -> None:
     """Write the encoder as it is before the first step: what it learns is counted from there."""
     if job.fabric.is_global_zero:
-        _save_encoder(job, position, job.run.start, {})
-
-
-def _save_encoder(job: Training, position: Position, folder: Path, measured: dict[str, Any]) -> None:
-    """Write the encoder, with what was last measured of it."""
-    encoder = job.method.encoder
-    training = job.summary(position) | {"diagnostics": measured}
-    save_encoder(folder, encoder, replace(encoder.info, training=training))
+        write_encoder(job, position, job.run.start, {})
 
 
 def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:

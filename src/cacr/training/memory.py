@@ -10,6 +10,21 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _NEVER = -1
 
 
+def _glibc() -> ctypes.CDLL | None:
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
+def give_back() -> None:
+    """Give free memory back to the system.
+
+    Between steps and measurements: their blocks have other sizes and do not fit into each other's places, so that
+    the process would grow to the sum of both.
+    """
+    if (library := _glibc()) is not None:
+        library.malloc_trim(0)
+
+
 @contextmanager
 def kept_memory() -> Iterator[None]:
     """Keep freed memory in the process, on a processor with glibc; elsewhere this does nothing.
@@ -17,8 +32,8 @@ def kept_memory() -> Iterator[None]:
     Large activations are otherwise fetched from the system at every step, which fills each page with zeros
     first: with five views of a batch that took a fifth of the step. At the end all of it is given back.
     """
-    library = ctypes.CDLL(None)
-    if not (hasattr(library, "mallopt") and hasattr(library, "malloc_trim")):
+    library = _glibc()
+    if library is None:
         yield
         return
     library.mallopt(_MMAP_MAX, 0)

@@ -1,11 +1,13 @@
 """Optimisers by name, and the learning rates of the papers they come from."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from cacr.config import ResolvedSettings
+from cacr.frameworks import Framework
 from cacr.training.lars import LARS
 
 RATE_BATCH = 256
@@ -37,9 +39,9 @@ USUAL = {
 experiments, LARS and AdamW as in MoCo v3."""
 
 
-def build_optimizer(settings: ResolvedSettings, module: nn.Module) -> Optimizer:
-    """The optimiser of all trainable weights; its learning rate is set before every step by the schedule."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
+def build_optimizer(settings: ResolvedSettings, method: Framework) -> Optimizer:
+    """The optimiser of all trainable weights; the loop sets the rate of each group before every step."""
+    parameters = _groups(settings, method)
     lr, momentum, decay = settings.lr, settings.momentum, settings.weight_decay
     match settings.optimizer:
         case "lars":
@@ -50,3 +52,32 @@ def build_optimizer(settings: ResolvedSettings, module: nn.Module) -> Optimizer:
             return AdamW(parameters, lr=lr, betas=(momentum, 0.999), weight_decay=decay, fused=True)
         case _:
             return SGD(parameters, lr=lr, momentum=momentum, weight_decay=decay, fused=True)
+
+
+def _groups(settings: ResolvedSettings, method: Framework) -> list[dict[str, Any]]:
+    """The trainable weights by how their rate follows from that of the run.
+
+    A group's ``factor`` multiplies the rate, and ``scheduled`` says whether the schedule lowers it. Weights of the
+    objective have no decay: a temperature has no reason to be 1.
+    """
+    constant = {id(p) for module in method.constant_rate() for p in module.parameters()}
+    scales = {id(p) for p in method.objective.parameters()}
+    slow = {id(p) for p in method.encoder.parameters()}
+    ratio = 1.0 if settings.bias_base_lr is None else _bias_factor(settings)
+    groups: dict[tuple[bool, float, bool], list[nn.Parameter]] = {}
+    for p in method.parameters():
+        if p.requires_grad:
+            factor = (ratio if p.ndim == 1 else 1.0) * (settings.encoder_rate if id(p) in slow else 1.0)
+            key = (id(p) not in constant, factor, id(p) in scales)
+            groups.setdefault(key, []).append(p)
+    return [
+        {"params": params, "scheduled": scheduled, "factor": factor}
+        | ({"weight_decay": 0.0} if undecayed else {})
+        for (scheduled, factor, undecayed), params in groups.items()
+    ]
+
+
+def _bias_factor(settings: ResolvedSettings) -> float:
+    """The rate of biases and norms over that of the other weights."""
+    assert settings.bias_base_lr is not None
+    return settings.bias_base_lr * settings.batch_size * settings.accumulate / RATE_BATCH / settings.lr

@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning_fabric import Fabric
 
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.runs.folder import RunFolder
 from cacr.terminal import CleanConsole
 from cacr.training.announce import announce, announce_stop
 from cacr.training.build import build_training
+from cacr.training.captions import as_given, notes_on_captions, with_own_tower
 from cacr.training.checkpoints import load_latest
 from cacr.training.data import prepare_data
+from cacr.training.fabric import Fabric
 from cacr.training.job import Position
 from cacr.training.launch import Where, launch
 from cacr.training.loop import Ending, train
 from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observe
-from cacr.training.resolve import choices, resolve
+from cacr.training.plan import make_plan
 from cacr.training.settings import settings_of_new, settings_of_resumed
-from cacr.training.timed import Timed, fit_time
 
 Status = Ending | Literal["already finished"]
 
@@ -91,12 +91,12 @@ def _pretrain(
 ) -> tuple[Status, int]:
     """What happens in each process."""
     console = CleanConsole(quiet=not fabric.is_global_zero)
+    given, asked = asked, with_own_tower(asked, run) if resuming else asked
     data = prepare_data(asked, run if resuming else None)
-    timed = Timed(asked)
-    if not resuming:  # a run that is resumed keeps its steps, however fast the machine is now
-        whole = observe is not None
-        timed = fit_time(fabric, asked, run, data, began=began, observed=whole, tell=console.print)
-    settings = resolve(timed.settings, data.described, world_size=fabric.world_size, device=fabric.device)
+    whole = observe is not None
+    settings, need, reasons = make_plan(
+        fabric, asked, run, data, resuming=resuming, began=began, observed=whole, tell=console.print
+    )
     state = load_latest(run.checkpoints, warn=console.print) if resuming else None
     job = build_training(fabric, settings, run, data.training, new=state is None)
     position = Position() if state is None else job.restore(state)
@@ -112,10 +112,11 @@ def _pretrain(
             run.create()
             stack.enter_context(run.locked())
             data.record(run)
-            log = _open_log(run, settings, position)
+            log = _open_log(run, as_given(settings, given), position)
         observed = observe is not None and settings.measure_every_epochs != 0
-        notes = [*data.notes(run, observed=observed), *timed.reasons, *choices(asked, settings), *job.notes]
-        announce(console, job, data.training, notes, position)
+        notes = [*data.notes(run, observed=observed), *reasons, *job.notes]
+        notes += notes_on_captions(job.method, data.training)
+        announce(console, job, data.training, notes, position, need)
         stack.callback(job.loader.close)
         observer = observe(job, data.measured, console) if observe and observed else None
         status = train(job, position, console, log, observer, measured)

@@ -1,53 +1,53 @@
 """What ``auto`` becomes: decided once, before training, from the data and the length of the run.
 
-The rules, and what is known about them, are in ``docs/training.md`` and ``docs/results.md``.
+The rules are in :mod:`cacr.training.rules`; what is known about them, in ``docs/training.md`` and ``docs/results.md``.
 """
 
 import math
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.data import Source
-from cacr.data.grey import is_grey
+from cacr.data import Source, class_fractions, is_grey, most_captions
 from cacr.data.order import count_batches
 from cacr.data.workers import usual_workers
-from cacr.encoders import has_weights_rule, is_transformer, patch_problem
-from cacr.errors import SettingsError, UnreadableImageError
+from cacr.encoders import feature_dim_of, has_weights_rule, is_transformer
+from cacr.encoders.heads import usual_dim
+from cacr.errors import SettingsError, UnreadableImageError, UserError
 from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
+from cacr.training.misfits import misfits
 from cacr.training.optimizers import RATE_BATCH, USUAL
 from cacr.training.precision import has_fast_bf16
-from cacr.views import PRESETS, Preset, preset_for
-
-SMALL_IMAGE = 64
-"""Largest side of a view, in pixels, for which ``small_alexnet`` is the encoder."""
-
-USUAL_SIZES = (32, 64, 128, 224)
+from cacr.training.rules import (
+    COLOUR_STEPS,
+    CONTINUED_RATE,
+    EPOCHS,
+    FULL,
+    NARROW,
+    NO_PREDICTOR,
+    T_NEG,
+    USUAL_SIZES,
+    VIEWS,
+    WARMUP,
+    usual_batch,
+    usual_encoder,
+    usual_preset,
+    usual_size,
+)
+from cacr.views import PRESETS, Preset
 
 SAMPLE = 32
 """Images that are looked at to learn how large they are, and whether they have colours."""
 
-COLOUR_STEPS = ("hue", "saturation", "grey")
-"""Settings of the views that change nothing in a grey image, and invent colours where a file is lossy."""
-
-T_NEG = 4.0
-"""CACR's t-: with a head that cannot shrink, near negatives may weigh much from the start."""
-
-CPU_WIDTH = 0.25
-"""Of ``small_alexnet`` on a processor, which makes several steps of it in the time of one at full width."""
-
-EPOCHS = 200
-"""As in the paper."""
-
-WARMUP = 0.05
-"""Share of a cosine run in which the learning rate rises."""
+SMALLEST_STD = 2e-4
+"""Deviation of a channel, in [0, 1], by which it is divided at least: one that is always the same stays so."""
 
 MEASURED_VIEWS = 5
-"""Views of training, at most, in which the diagnostics look at an image."""
+"""Views of training in which the diagnostics look at an image."""
 
 STRONG_VIEWS = 2
 """Stronger views in which they look at it too; as many random ones are compared with each other."""
@@ -57,8 +57,6 @@ FORWARD_COST = 0.5
 
 DIAGNOSTICS_SHARE = 0.03
 """Of the time of training that diagnostics may take."""
-
-_PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digits": "digits"}
 
 
 class Described(NamedTuple):
@@ -72,6 +70,11 @@ class Described(NamedTuple):
         held_out: images that were taken from the data and are not trained on.
         measured: images that the diagnostics look at.
         grey: whether none of those that were looked at has colours.
+        captions: the most that an image has; 0 where there are none.
+        channels: of every image.
+        mean: of each channel, in [0, 1], of those that were looked at; empty of RGB images, whose presets have one.
+        std: of each channel.
+        classes: of equal size, where that is known without the data; 0: it is not.
     """
 
     name: str
@@ -81,19 +84,64 @@ class Described(NamedTuple):
     held_out: int = 0
     measured: int = 0
     grey: bool = False
+    captions: int = 0
+    channels: int = 3
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    classes: int = 0
+
+    def imbalanced(self, rule: str) -> Self:
+        """What an imbalance rule leaves of it.
+
+        Raises:
+            UserError: the classes are not known.
+        """
+        if rule == "none":
+            return self
+        if not self.classes:
+            raise UserError(
+                f"imbalance needs labels, and nothing is known of those of {self.name}: give the data"
+            )
+        each = self.images // self.classes
+        return self._replace(images=sum(int(share * each) for share in class_fractions(rule, self.classes)))
 
 
 def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Described:
     """Look at a few of the images to train on."""
-    sides, grey = [], True
+    sides, grey, seen = [], True, []
     for index in np.unique(np.linspace(0, len(source) - 1, min(SAMPLE, len(source))).astype(int)):
         with suppress(UnreadableImageError):  # how many of them there are is found out when data is prepared
             image = source.read(int(index))
             sides.append(min(image.size))
             grey = grey and is_grey(image)  # looks no further once there is a colour
+            if source.deep:
+                pixels = source.read_pixels(int(index)).flatten(1) / 255
+                seen.append(torch.stack([pixels.mean(dim=1), pixels.square().mean(dim=1)]))
     side = int(np.median(sides or [USUAL_SIZES[0]]))
     in_memory = source.image_size is not None
-    return Described(source.name, len(source), side, in_memory, held_out, measured, grey and bool(sides))
+    mean, std = _statistics(seen)
+    return Described(
+        source.name,
+        len(source),
+        side,
+        in_memory,
+        held_out,
+        measured,
+        grey and bool(sides),
+        most_captions(source),
+        source.channels,
+        mean,
+        std,
+    )
+
+
+def _statistics(seen: list[torch.Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel, from those of each image and of its squares, (2, channels) each."""
+    if not seen:
+        return (), ()
+    mean, square = torch.stack(seen).double().mean(dim=0)
+    std = (square - mean**2).clamp(min=SMALLEST_STD**2).sqrt()
+    return tuple(float(f"{value:.4g}") for value in mean), tuple(float(f"{value:.4g}") for value in std)
 
 
 def resolve(
@@ -122,15 +170,21 @@ def resolve(
         known[name] = value if asked == "auto" else asked
         return known[name]
 
+    framework = FRAMEWORKS[settings.framework]
     size = choose("image_size", usual_size(data.side))
-    preset = PRESETS[choose("preset", usual_preset(settings.data, size))]
+    choose("channels", data.channels)
+    preset = PRESETS[choose("preset", framework.usual_preset or usual_preset(settings.data, size))]
     known["view_options"] = _view_options(settings, data, preset)
-    views = choose("views", 5 if preset.local is None else preset.default_views)
-    batch = choose("batch_size", _batch_size(data.images, views))
+    views = choose(
+        "views", framework.usual_views or (VIEWS if preset.local is None else preset.default_views)
+    )
+    batch = choose("batch_size", usual_batch(data.images, views))
     epochs = choose("epochs", EPOCHS)
-    encoder = choose("encoder", "small_alexnet" if size <= SMALL_IMAGE else "resnet18")
+    encoder = choose("encoder", usual_encoder(size))
     choose("weights", "kaiming" if has_weights_rule(encoder) and not settings.init else "paper")
-    choose("width", CPU_WIDTH if encoder == "small_alexnet" and device.type == "cpu" else 1.0)
+    choose("statistics", "fixed" if settings.init else "batch")
+    choose("encoder_rate", CONTINUED_RATE if settings.init else 1.0)
+    choose("width", NARROW if encoder == "small_alexnet" and device.type == "cpu" else FULL)
     batches = max(1, count_batches(data.images, batch, world_size, keep_all=False))
     length = run_length(batches, epochs, settings)
     schedule = choose("schedule", "cosine")
@@ -140,8 +194,8 @@ def resolve(
     choose("workers", usual_workers(world_size, in_memory=data.in_memory))
     choose("held_out", data.held_out)
     choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
-    framework, transformer = FRAMEWORKS[settings.framework], is_transformer(encoder)
-    optimizer = choose("optimizer", "adamw" if transformer else "sgd")
+    transformer = is_transformer(encoder)
+    optimizer = choose("optimizer", framework.usual_optimizer or ("adamw" if transformer else "sgd"))
     rate = settings.base_lr or USUAL[optimizer].base_lr
     choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
     choose("weight_decay", USUAL[optimizer].weight_decay)
@@ -150,16 +204,18 @@ def resolve(
     choose("patches", "frozen" if as_moco_v3 else "trained")
     choose("first_layer", "random" if settings.init or known["patches"] == "frozen" else "whitened")
     choose("sync_batch_norm", framework.sync_batch_norm)
-    choose("head", framework.usual_head(transformer))
-    choose("dim", framework.usual_dim)
-    facts = Facts(data.images, batch, length.total, transformer)
-    known["framework_options"] = framework.usual_options(facts) | settings.framework_options
+    head = choose("head", framework.usual_head(transformer))
+    width = known["width"]
+    choose("dim", usual_dim(head, lambda: feature_dim_of(encoder, size, width), width))
+    choose("predictor", framework.usual_predictor if framework.has_predictor else NO_PREDICTOR)
+    seen_whole = views if preset.local is None else min(views, len(preset.views))
+    facts = Facts(data.images, batch, length.total, transformer, data.captions, seen_whole)
+    known["framework_options"] = framework.complete_options(settings.framework_options, facts)
     known["objective_options"] = _objective_options(settings)
     resolved = ResolvedSettings.model_validate(settings.model_dump() | known)
     problems = [
-        *_batch_problems(data, batch, world_size),
+        *misfits(resolved, data, world_size),
         *framework.problems(known["framework_options"], facts),
-        *_encoder_problems(resolved, preset, transformer),
     ]
     if problems:
         raise SettingsError(problems)
@@ -180,55 +236,6 @@ def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
     )
 
 
-def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
-    found = []
-    if data.images < 2:
-        return [f"{data.name} has {data.images} images to train on: at least two are needed"]
-    if batch > data.images:
-        found.append(
-            f"a batch of {batch} images needs at least so many, {data.name} has {data.images}: "
-            f"give --batch-size {data.images} or less"
-        )
-    if batch < 2 * world_size:
-        found.append(
-            f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
-        )
-    return found
-
-
-def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: bool) -> list[str]:
-    """What an encoder cannot do with the sizes of the views, or with settings that are for transformers."""
-    encoder, size = settings.encoder, settings.image_size
-    local = preset.resized(size).with_options(**settings.view_options).local
-    sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
-    found = _start_problems(settings)
-    if transformer:
-        wrong = {name: patch_problem(encoder, side) for side, name in sizes.items()}
-        return found + [f"{name}: {problem}" for name, problem in wrong.items() if problem]
-    if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
-        found.append(
-            f"{encoder} takes images of one size, preset {preset.name} has views of {size} and {local.size} pixels: "
-            "give another --encoder, such as resnet18"
-        )
-    for name, usual in (("positions", "learned"), ("patches", "trained")):
-        if getattr(settings, name) != usual:
-            found.append(f"{name} is a setting of transformers, {encoder} has none: leave it out")
-    return found
-
-
-def _start_problems(settings: ResolvedSettings) -> list[str]:
-    """Rules for the first weights that contradict each other."""
-    if settings.first_layer == "random":
-        return []
-    if settings.init:
-        return [
-            f"first_layer={settings.first_layer} would replace weights of {settings.init}: leave it out, or --init"
-        ]
-    if settings.patches == "frozen":
-        return [f"patches=frozen keeps random patches, not first_layer={settings.first_layer}: leave one out"]
-    return []
-
-
 class RunLength(NamedTuple):
     """Optimiser steps of an epoch and of a whole run."""
 
@@ -243,14 +250,10 @@ def run_length(batches_per_epoch: int, epochs: int, settings: PretrainSettings) 
     return RunLength(per_epoch, min(total, settings.max_steps or total))
 
 
-def usual_size(side: int) -> int:
-    """The largest usual size that is not above the images' shorter side."""
-    return max((size for size in USUAL_SIZES if size <= side), default=USUAL_SIZES[0])
-
-
-def usual_preset(data: str, size: int) -> str:
-    """The preset made for a data set, or for ordinary photos of this size."""
-    return _PRESET_OF.get(data, preset_for(size))
+def planned_length(settings: ResolvedSettings, images: int, world_size: int) -> RunLength:
+    """How many steps a run of so many images will have."""
+    batches = count_batches(images, settings.batch_size, world_size, keep_all=False)
+    return run_length(max(1, batches), settings.epochs, settings)
 
 
 def _view_options(settings: PretrainSettings, data: Described, preset: Preset) -> dict[str, Any]:
@@ -258,36 +261,45 @@ def _view_options(settings: PretrainSettings, data: Described, preset: Preset) -
 
     A preset that is named stays as it is: that of a user, of a recipe, of a run that is resumed.
     """
+    if data.mean:  # not 8-bit RGB: statistics of its own, and no step that mixes red, green and blue
+        if data.channels == 3:
+            return {"mean": data.mean, "std": data.std} | settings.view_options
+        given = settings.view_options
+        if settings.init:  # weights for RGB images say nothing of other channels
+            given = {k: v for k, v in given.items() if k not in ("mean", "std") or len(v) == data.channels}
+        return {**dict.fromkeys(COLOUR_STEPS, 0.0), "mean": data.mean, "std": data.std} | given
     if settings.preset != "auto" or not data.grey:
         return settings.view_options
     idle = {name: 0.0 for name in COLOUR_STEPS if any(getattr(view, name) for view in preset.views)}
     return idle | settings.view_options
 
 
-def _batch_size(images: int, views: int) -> int:
-    """The paper's 128 images, or 768 with two views of a large set: few steps an epoch teach little."""
-    paper = 128 if views > 2 else min(768, max(128, images // 64))
-    return max(2, min(paper, images))
+def keyed_views(settings: ResolvedSettings) -> int:
+    """Views of an image that are keys: local crops are not, unless the objective asks for it."""
+    preset = PRESETS[settings.preset]
+    if preset.local is None or settings.objective_options.get("local_keys"):
+        return settings.views
+    return min(settings.views, len(preset.views))
 
 
-def views_worth(views: int) -> float:
-    """How many views of training cost as much as one measurement of an image, in a run with so many views of each.
-
-    It is measured in at most five views, one of evaluation and two stronger ones.
-    """
-    return FORWARD_COST * (min(views, MEASURED_VIEWS) + 1 + STRONG_VIEWS)
+VIEWS_WORTH = FORWARD_COST * (MEASURED_VIEWS + 1 + STRONG_VIEWS)
+"""How many views of training cost as much as one measurement of an image: it is looked at in five of them, in one of
+evaluation and in two stronger ones."""
 
 
 def _epochs_between(measured: int, trained: int, views: int) -> int:
     """Epochs between diagnostics so that they take at most a small share of the time."""
-    share = measured * views_worth(views) / (trained * views)
+    share = measured * VIEWS_WORTH / (trained * views)
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 
 def _objective_options(settings: PretrainSettings) -> dict[str, Any]:
     """CACR's usual t-, what the framework asks for; the rest as the objective has it."""
     kind = OBJECTIVES[settings.objective]
-    options = FRAMEWORKS[settings.framework].objective_options(kind, settings.objective_options)
+    preset = PRESETS.get(settings.preset)
+    local = preset is not None and preset.local is not None
+    framework = FRAMEWORKS[settings.framework]
+    options = framework.objective_options(kind, settings.objective_options, local=local)
     if settings.objective == "cacr" and "t_neg" not in options:
         options["t_neg"] = T_NEG
     return options

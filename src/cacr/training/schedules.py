@@ -52,6 +52,11 @@ def warm_cosine(total: int, warmup: float) -> Schedule:
     return factor
 
 
+def ending_at(schedule: Schedule, share: float) -> Schedule:
+    """The schedule between 1 and ``share`` in place of 0."""
+    return lambda step: share + (1 - share) * schedule(step)
+
+
 def build_schedule(
     name: str,
     *,
@@ -60,8 +65,9 @@ def build_schedule(
     per_epoch: int = 1,
     milestones: Sequence[float] = (),
     gamma: float = 0.1,
+    final: float = 0.0,
 ) -> Schedule:
-    """The schedule ``name`` over ``total`` steps, ``per_epoch`` of them in an epoch.
+    """The schedule ``name`` over ``total`` steps, ``per_epoch`` of them in an epoch; a cosine ends at ``final``.
 
     When a run is resumed with another number of epochs, the schedule is the one of a run of the new length,
     from the step of resumption on: the steps already made are not repeated.
@@ -73,4 +79,6 @@ def build_schedule(
         "multistep": multistep(total, milestones, gamma),
         "constant": constant(),
     }[name]
+    if name.startswith("cosine"):
+        base = ending_at(base, final)
     return with_warmup(base, warmup)

@@ -6,17 +6,19 @@ from typing import Any
 
 from cacr.config import RESUMABLE, PretrainSettings
 from cacr.data import SOURCES
+from cacr.encoders.text import CLIP
 from cacr.errors import SettingsError
 from cacr.reading.files import kind_of, user_path
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.training.check import check_settings
-from cacr.training.recipes import above, with_recipe
+from cacr.training.continued import continued
+from cacr.training.layers import above, with_method, with_recipe
 
 LENGTH = frozenset({"epochs", "max_steps"})
 """Settings that say how long a run is. A time chooses both of them, and one that is given later replaces both."""
 
-_NOT_LIKE = (RESUMABLE - LENGTH) | {"seed"}
+_NOT_LIKE = (RESUMABLE - LENGTH) | {"seed", "images"}
 """Settings that a run does not take from another: they say on which images, from which seed and where it runs."""
 
 
@@ -27,11 +29,20 @@ def settings_of_new(run: RunFolder, values: Mapping[str, Any], like: Path | None
         UserError: the folder holds something already, or settings are wrong.
     """
     run.require_new()
-    return _with_absolute_path(check_settings(completed(values, like)))
+    return _with_absolute_path(checked(completed(values, like)))
+
+
+def checked(values: Mapping[str, Any]) -> PretrainSettings:
+    """Settings of a new run, with what the weights that it starts from decide.
+
+    Raises:
+        UserError: values or weights are wrong.
+    """
+    return continued(check_settings(values))
 
 
 def completed(values: Mapping[str, Any], like: Path | None = None) -> dict[str, Any]:
-    """The values that were given, above those of their recipe or of the run ``like``.
+    """The values that were given, above those of their recipe or of the run ``like``, and of their method.
 
     Raises:
         SettingsError: some of them exclude each other.
@@ -51,7 +62,7 @@ def completed(values: Mapping[str, Any], like: Path | None = None) -> dict[str, 
     if problems:
         raise SettingsError(problems)
     if like is not None:
-        return above(values, _settings_like(like, given))
+        return with_method(above(values, _settings_like(like, given)))
     merged = with_recipe(values)
     return {name: merged[name] for name in merged if name not in LENGTH} if "time" in given else merged
 
@@ -90,8 +101,11 @@ def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSe
 
 
 def _with_absolute_path(settings: PretrainSettings) -> PretrainSettings:
-    """A folder by its full path, so that the run can be resumed from anywhere."""
-    if settings.data in SOURCES:
-        return settings
-    path = user_path(settings.data)
-    return settings if kind_of(path) is None else settings.model_copy(update={"data": str(path.resolve())})
+    """Folders by their full paths, so that the run can be resumed from anywhere."""
+    changed: dict[str, Any] = {}
+    if settings.data not in SOURCES and kind_of(path := user_path(settings.data)) is not None:
+        changed["data"] = str(path.resolve())
+    tower = settings.framework_options.get("text_encoder", CLIP)
+    if tower != CLIP and kind_of(path := user_path(tower)) is not None:
+        changed["framework_options"] = {**settings.framework_options, "text_encoder": str(path.resolve())}
+    return settings.model_copy(update=changed)

@@ -5,22 +5,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cacr.config import ResolvedSettings
-from cacr.durations import HOUR
 from cacr.encoders import patch_problem
-from cacr.errors import UserError
-from cacr.training.resolve import CPU_WIDTH, SMALL_IMAGE, Described
-
-SIZES = (64, 48, 32)
-"""Sides of views on a CPU, in the order in which they are tried."""
-
-ENOUGH_STEPS = 500
-"""Steps for the sake of which views are made smaller; more of them are worth less than larger views."""
-
-NARROW, FULL = CPU_WIDTH, 1.0
-"""Widths of ``small_alexnet`` in a run below :data:`LONG` and above."""
-
-LONG = 2 * HOUR
-"""Seconds on a CPU from which the encoder has its full width."""
+from cacr.training.resolve import Described
+from cacr.training.rules import ENOUGH_STEPS, FULL, LONG, NARROW, SIZES, SMALL_IMAGE
 
 LEAST_BATCH = 32
 """Images of a batch that memory may make smaller."""
@@ -71,7 +58,7 @@ def choose(
     fits: Callable[[Candidate], bool],
     *,
     on_cpu: bool,
-) -> Choice:
+) -> Choice | None:
     """Encoder, width, size of the views, their number and the batch for a run of ``budget`` seconds.
 
     On a CPU: ``small_alexnet`` of quarter width below two hours and of full width above; the largest of 64, 48 and 32
@@ -87,8 +74,8 @@ def choose(
         fits: whether a candidate fits into the memory that is free.
         on_cpu: whether the run computes on a CPU.
 
-    Raises:
-        UserError: nothing fits into memory.
+    Returns:
+        None where nothing fits into memory.
     """
     found: Choice | None = None
     for candidate in _candidates(data, usual, free, budget) if on_cpu else [dict[str, Any]()]:
@@ -99,11 +86,6 @@ def choose(
         found = Choice(fitting, price, _reasons(fitting, usual, budget, price))
         if price.steps(budget) >= ENOUGH_STEPS:
             break
-    if found is None:
-        raise UserError(
-            "nothing that could be chosen fits into the memory that is free: give a smaller --batch-size, fewer "
-            "--views or --set image_size=32, or end other programs"
-        )
     return found
 
 

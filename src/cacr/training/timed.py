@@ -2,24 +2,21 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-from lightning_fabric import Fabric
-
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.data.order import count_batches
 from cacr.durations import HOUR, seconds_of, short_time
 from cacr.errors import UserError
-from cacr.reading.memory import free_memory
 from cacr.runs.folder import RunFolder
-from cacr.training.build import build_method, build_training
+from cacr.training.build import build_training
 from cacr.training.command_time import Command, price, reading_seconds, slowdown
-from cacr.training.cost import count_memory, weights_bytes
 from cacr.training.data import TrainingData
+from cacr.training.fabric import Fabric
+from cacr.training.fit import advice, lacking
+from cacr.training.need import Need
+from cacr.training.place import Place
 from cacr.training.progress import duration
-from cacr.training.resolve import Described, resolve, run_length
+from cacr.training.resolve import Described, planned_length, run_length
 from cacr.training.step_time import Clock, measure_step
 from cacr.training.time_rules import Candidate, Choice, Price, choose
 from cacr.views import PRESETS
@@ -35,17 +32,15 @@ MOST_EPOCHS = 1_000_000
 MEASURED_SHARE, LEAST_MEASURED, MOST_MEASURED = 0.02, 1.0, 6.0
 """Of its time that steps are measured for each candidate, and the limits of that in seconds."""
 
-MEMORY_FACTOR, MEMORY_BASE = 2.4, 5e8
-"""A process was seen to take so many times what autograd and the weights are counted to keep; bytes of an idle one."""
-
 _CHOSEN = ("encoder", "width", "image_size", "views", "batch_size")
 
 
 class Timed(NamedTuple):
-    """Settings whose length is known, and why it is what it is."""
+    """Settings whose length is known, why it is what it is, and the memory that they need where it was counted."""
 
     settings: PretrainSettings
     reasons: tuple[str, ...] = ()
+    need: Need | None = None
 
 
 def is_timed(asked: PretrainSettings, *, on_cpu: bool) -> bool:
@@ -58,34 +53,12 @@ def is_timed(asked: PretrainSettings, *, on_cpu: bool) -> bool:
     return asked.time is not None or (on_cpu and asked.recipe is None)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a run would be: how many processes there are, and what they compute on."""
-
-    world_size: int
-    device: torch.device
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether it computes on a CPU."""
-        return self.device.type == "cpu"
-
-    def resolved(self, asked: PretrainSettings, data: Described, candidate: Candidate) -> ResolvedSettings:
-        """The settings of a candidate."""
-        chosen = asked.model_copy(update=dict(candidate))
-        return resolve(chosen, data, world_size=self.world_size, device=self.device)
-
-    def fits(self, settings: ResolvedSettings) -> bool:
-        """Whether the memory that is free is enough; counted on a CPU, and by a process that is alone."""
-        return not self.on_cpu or self.world_size > 1 or _bytes(settings) <= free_memory()
-
-
 def preferred(asked: PretrainSettings, data: Described, place: Place) -> PretrainSettings:
     """What would be tried first: chosen if the machine is fast enough; nothing is measured."""
     if not is_timed(asked, on_cpu=place.on_cpu):
         return asked
     found = _choose(asked, data, place, lambda candidate: Price(0.0, 0.0), lambda candidate: True)
-    return asked.model_copy(update=found.settings)
+    return asked.model_copy(update=found.settings if found else {})
 
 
 def fit_time(
@@ -116,21 +89,21 @@ def fit_time(
     Raises:
         UserError: too few steps fit into the time, or nothing into memory.
     """
-    place = Place(fabric.world_size, fabric.device)
+    place = Place.of(asked, fabric)
     if not is_timed(asked, on_cpu=place.on_cpu):
         return Timed(asked)
     budget = seconds_of(asked.time) if asked.time else DEFAULT_SECONDS
     measured = min(MOST_MEASURED, max(LEAST_MEASURED, MEASURED_SHARE * budget))
     source = data.training
     tell("measuring how fast this machine is ...")
+    room = _Room(fabric, asked, data.described)
 
     def cost(candidate: Candidate) -> Price:
-        endless = {**candidate, "epochs": MOST_EPOCHS}
-        settings = place.resolved(asked, data.described, endless)
+        settings = place.resolved(asked, data.described, **candidate, epochs=MOST_EPOCHS)
         reading = reading_seconds(settings, source) if fabric.is_global_zero else 0.0
         # Wrong weights are refused before anything is measured; filters of the first layer cost no time in a step.
         job = build_training(fabric, settings, run, source, new=asked.init is not None)
-        state = weights_bytes((*job.method.parameters(), *job.method.buffers()), settings)
+        state = room.fitting.parts["weights"]
         step = measure_step(job, measured, clock)
         per_epoch = run_length(job.loader.batches_per_epoch, MOST_EPOCHS, settings).per_epoch
         looked_at = 0 if not observed else len(data.measured)
@@ -141,14 +114,40 @@ def fit_time(
         told: Price = fabric.broadcast(price(settings, command, step))
         return told
 
-    def fits(candidate: Candidate) -> bool:
-        settings = place.resolved(asked, data.described, candidate)
-        return bool(fabric.broadcast(place.fits(settings)))
+    choice = _choose(asked, data.described, place, cost, room.fits)
+    if choice is None:
+        raise UserError(room.refusal())
+    settings = place.resolved(asked, data.described, **choice.settings)
+    per_epoch = planned_length(settings, len(source), place.world_size).per_epoch
+    timed = settled(asked, choice, budget, per_epoch, settings)
+    return timed._replace(need=room.fitting)
 
-    choice = _choose(asked, data.described, place, cost, fits)
-    settings = place.resolved(asked, data.described, choice.settings)
-    batches = max(1, count_batches(len(source), settings.batch_size, place.world_size, keep_all=False))
-    return settled(asked, choice, budget, run_length(batches, settings.epochs, settings).per_epoch, settings)
+
+class _Room:
+    """Counts the memory of candidates, in every process; the first process decides whether it is free.
+
+    Attributes:
+        fitting: of the last candidate that fits: the one that is measured next, and perhaps chosen.
+    """
+
+    fitting: Need
+
+    def __init__(self, fabric: Fabric, asked: PretrainSettings, data: Described) -> None:
+        self._fabric, self._asked, self._data = fabric, asked, data
+        self._place = Place.of(asked, fabric)
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Whether there is enough memory for a candidate."""
+        self._tried = self._place.resolved(self._asked, self._data, **candidate)
+        need = self._place.need(self._tried, self._data)
+        self._problem: str | None = self._fabric.broadcast(lacking(need, self._place.device))
+        if self._problem is None:
+            self.fitting = need
+        return self._problem is None
+
+    def refusal(self) -> str:
+        """Why the last candidate does not fit, and what would."""
+        return f"{self._problem}; {advice(self._tried, self._data, self._place)}"
 
 
 def settled(
@@ -191,24 +190,15 @@ def _choose(
     place: Place,
     cost: Callable[[Candidate], Price],
     fits: Callable[[Candidate], bool],
-) -> Choice:
+) -> Choice | None:
     """The rules, with the settings that they are free to choose."""
-    usual = place.resolved(asked, data, {})
+    usual = place.resolved(asked, data)
     free = {name for name in _CHOSEN if getattr(asked, name) == "auto"}
     if asked.init or (asked.preset in PRESETS and PRESETS[asked.preset].local is not None):
         # Weights from elsewhere fit one encoder, and views of several sizes not every one.
         free -= {"encoder", "width", "image_size"}
     budget = seconds_of(asked.time) if asked.time else DEFAULT_SECONDS
     return choose(data, usual, free, budget, cost, fits, on_cpu=place.on_cpu)
-
-
-def _bytes(settings: ResolvedSettings) -> float:
-    """Memory of a lone process, counted without computing anything."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        method, _ = build_method(settings)
-        kept = sum(count_memory(settings, method, settings.batch_size))
-    weights = weights_bytes((*method.parameters(), *method.buffers()), settings)
-    return MEMORY_FACTOR * (kept + weights) + MEMORY_BASE
 
 
 def _figures(seconds: float) -> str:

@@ -40,10 +40,15 @@ def blur(planes: Tensor, half: Tensor) -> None:
     block = _block(size)
     window = block + 2 * reach
     matrix = _band_matrix(half, block)
-    padded = pad(planes, (reach,) * 4, mode="reflect")
-    bands = padded.unfold(2, window, block)  # (3, items, bands, columns, window)
-    rows = torch.matmul(matrix[:, None], bands.transpose(3, 4)).reshape(channels, items, size, -1)
-    columns = rows.unfold(3, window, block).reshape(channels, items, -1, window)
+    bands = (
+        pad(planes, (reach,) * 4, mode="reflect").unfold(2, window, block).mT
+    )  # (3, items, bands, window, columns)
+    rows = planes.new_empty(channels, items, size // block, block, bands.shape[4])
+    shared = [one.expand(size // block, block, window) for one in matrix.unbind()]
+    for of_channel, made in zip(bands.unbind(), rows.unbind(), strict=True):
+        for one, band, out in zip(shared, of_channel.unbind(), made.unbind(), strict=True):
+            torch.bmm(one, band, out=out)  # overlapping bands, multiplied where they are, without a copy
+    columns = rows.flatten(2, 3).unfold(3, window, block).reshape(channels, items, -1, window)
     torch.matmul(columns, matrix.transpose(1, 2), out=planes.view(channels, items, -1, block))
 
 

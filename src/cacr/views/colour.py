@@ -14,7 +14,9 @@ _LUMA = (0.2989, 0.587, 0.114)  # torchvision's weights for tensors
 
 
 def luma(planes: Tensor, out: Tensor) -> Tensor:
-    """Greyscale of planes (3, items, pixels) into ``out`` (items, pixels)."""
+    """Greyscale of planes (3, items, pixels) into ``out`` (items, pixels); of other numbers of channels their mean."""
+    if len(planes) != len(_LUMA):
+        return torch.mean(planes, dim=0, out=out)
     red, green, blue = planes.unbind()
     torch.mul(red, _LUMA[0], out=out)
     return out.add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
@@ -54,27 +56,21 @@ def adjust_hue(planes: Tensor, turns: Tensor, scratch: Tensor) -> None:
     """Turn the colour wheel by a part of a turn in [-0.5, 0.5] for each item (items, 1).
 
     With V and m the largest and smallest channel and C = V - m, the hue in sixths of a turn is
-    h = 4 + (1 + (r + g - b - m) / C) sign(r - g), and the channels of hue h are
-    m + C clamp(|h - 3| - 1), m + C clamp(2 - |h - 2|) and m + C clamp(2 - |h - 4|), with clamp to [0, 1].
-    It needs four planes of scratch.
+    h = 4 + (1 + (r + g - b - m) / C) sign(r - g). Red of hue h is m + C (clamp(|h mod 6 - 3|, 1, 2) - 1), green is
+    red of h - 2, and blue is red of h - 4. It needs three planes of scratch.
     """
     red, green, blue = planes.unbind()
-    chroma, smallest, hue, other = scratch.unbind()
+    chroma, smallest, hue = scratch[:3].unbind()
     torch.amin(planes, dim=0, out=smallest)
     torch.amax(planes, dim=0, out=chroma).sub_(smallest)
-    torch.add(chroma.new_full((), 1e-12), chroma, alpha=6, out=other)  # more than 0 for greys
     torch.add(red, green, out=hue).sub_(blue).sub_(smallest)
-    torch.addcdiv(hue.new_full((), 1 / 6), hue, other, out=hue).copysign_(torch.sub(red, green, out=other))
+    red.sub_(green)
+    torch.add(chroma.new_full((), 1e-12), chroma, alpha=6, out=green)  # more than 0 for greys
+    torch.addcdiv(hue.new_full((), 1 / 6), hue, green, out=hue).copysign_(red)
     # in turns, and positive before the fraction is taken
-    hue.add_(turns + (4 / 6 + 1)).frac_()
-
-    def distance(opposite: float) -> Tensor:
-        return torch.sub(hue, opposite, out=other).abs_().clamp_(1 / 6, 2 / 6)
-
-    torch.sub(smallest, chroma, out=red).addcmul_(chroma, distance(3 / 6), value=6)
-    torch.add(smallest, chroma, alpha=2, out=green)
-    torch.addcmul(green, chroma, distance(4 / 6), value=-6, out=blue)
-    green.addcmul_(chroma, distance(2 / 6), value=-6)
+    shifts = torch.stack([turns + (1 + sixths / 6) for sixths in (4, 2, 0)])
+    torch.add(hue, shifts, out=planes).frac_().sub_(3 / 6).abs_().clamp_(1 / 6, 2 / 6)
+    torch.addcmul(smallest.sub_(chroma), chroma, planes, value=6, out=planes)
 
 
 def solarise(planes: Tensor, threshold: Tensor) -> None:

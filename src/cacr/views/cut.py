@@ -13,38 +13,43 @@ from cacr.views.augmentation import Augmentation
 from cacr.views.draws import draw_crops
 
 
-def cut_out(image: Image.Image, run: Sequence[Augmentation], generator: torch.Generator) -> Tensor:
+def cut_out(image: Image.Image | Tensor, run: Sequence[Augmentation], generator: torch.Generator) -> Tensor:
     """Views of one image, cropped, resized, flipped and turned.
 
     Args:
-        image: RGB, of any size.
+        image: RGB, or float32 (channels, height, width) from 0 to 255, of any size.
         run: What each view goes through; all of one size and filter.
         generator: On the CPU.
 
     Returns:
-        uint8 (views, 3, size, size).
+        (views, channels, size, size), uint8 of RGB and else float32.
     """
-    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).unsqueeze(0)
-    crops = draw_crops(run, 1, image.height, image.width, generator)
+    if isinstance(image, Tensor):
+        pixels = image.unsqueeze(0)
+    else:
+        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).unsqueeze(0)
+    crops = draw_crops(run, 1, pixels.shape[2], pixels.shape[3], generator)
     size = run[0].size
     scale = crops.extent / size
     resized = ((crops.high - crops.low) / scale).round().int().tolist()
     offset = ((crops.start - crops.low) / scale).round().int().tolist()
     low, high = crops.low.int().tolist(), crops.high.int().tolist()
     flip, turn = crops.flip.tolist(), crops.turn.tolist()
-    made = torch.empty(len(run), 3, size, size, dtype=torch.uint8)
-    for i in range(len(run)):
-        region = pixels[:, :, low[i][0] : high[i][0], low[i][1] : high[i][1]]
-        # on uint8 images in channels-last order this is Pillow's filter, at several times the speed
-        region = region.contiguous(memory_format=torch.channels_last)
-        whole = interpolate(region, resized[i], mode=run[0].interpolation, antialias=True)
-        top, left = offset[i]
-        made[i] = whole[0, :, top : top + size, left : left + size]
-        if flip[i]:
-            made[i] = made[i].flip(2)
-        if turn[i]:
-            made[i] = made[i].rot90(turn[i], (1, 2))
-    return made
+    made = torch.empty(len(run), pixels.shape[1], size, size, dtype=pixels.dtype)
+    with torch.inference_mode():  # for its speed; the views stay ordinary tensors
+        for i in range(len(run)):
+            region = pixels[:, :, low[i][0] : high[i][0], low[i][1] : high[i][1]]
+            # on uint8 images in channels-last order this is Pillow's filter, at several times the speed
+            region = region.contiguous(memory_format=torch.channels_last)
+            whole = interpolate(region, resized[i], mode=run[0].interpolation, antialias=True)
+            top, left = offset[i]
+            view = whole[0, :, top : top + size, left : left + size]
+            if flip[i]:
+                view = view.flip(2)
+            if turn[i]:
+                view = view.rot90(turn[i], (1, 2))
+            made[i] = view
+    return made.clamp_(0, 255) if made.is_floating_point() else made  # the cubic filter overshoots
 
 
 def shortest_side(view: Augmentation) -> int:

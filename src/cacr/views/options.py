@@ -6,21 +6,23 @@ _LARGEST = 1e30
 """Magnitude of a number; float32, in which views are made, ends soon above it."""
 
 _PAIRS = {"scale", "ratio", "blur_sigma"}
-_TRIPLES = {"mean", "std"}
+_OF_CHANNELS = {"mean", "std"}
 _WHOLE = {"size", "resize", "blur_kernel"}
 _NAMES = {"interpolation"}
 _FLAGS = {"upright"}
 
 
-def _numbers(value: Any, count: int) -> tuple[float, ...]:
+def _numbers(value: Any, count: int | None) -> tuple[float, ...]:
+    """So many numbers; of None any number of them, one for each channel."""
     parts = value.split(",") if isinstance(value, str) else value
     try:
         numbers = tuple(float(part) for part in parts)
     except (TypeError, ValueError, OverflowError):
         numbers = ()
-    if len(numbers) != count or not all(abs(number) <= _LARGEST for number in numbers):
-        shown = repr(value)[:80]
-        raise ValueError(f"{shown} is not {count} numbers; write them as {','.join(['0.5'] * count)}")
+    wrong = not numbers if count is None else len(numbers) != count
+    if wrong or not all(abs(number) <= _LARGEST for number in numbers):
+        shown, many = repr(value)[:80], count or "3"
+        raise ValueError(f"{shown} is not {many} numbers; write them as {','.join(['0.5'] * int(many))}")
     return numbers
 
 
@@ -42,8 +44,8 @@ def parse(name: str, value: Any) -> Any:
         return None
     if name in _PAIRS:
         return _numbers(value, 2)
-    if name in _TRIPLES:
-        return _numbers(value, 3)
+    if name in _OF_CHANNELS:
+        return _numbers(value, None)
     if name in _NAMES:
         return str(value)
     if name in _FLAGS:

@@ -14,8 +14,24 @@ def unnormalised(images: Tensor, mean: Sequence[float], std: Sequence[float]) ->
         mean: of each channel, that was subtracted.
         std: of each channel, that was divided by.
     """
-    m, s = (torch.tensor(values).view(3, 1, 1) for values in (mean, std))
+    m, s = (torch.tensor(values).view(-1, 1, 1) for values in (mean, std))
     return images.cpu().float() * s + m
+
+
+def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """The way back: uint8 (..., 3, h, w) as an encoder takes them, in float32."""
+    m, s = (torch.tensor(values).view(-1, 1, 1) for values in (mean, std))
+    return (pixels.float() / 255 - m) / s
+
+
+def as_rgb(images: Tensor) -> Tensor:
+    """(..., 3, h, w) of any number of channels: the first three, or the first one three times."""
+    channels = images.shape[-3]
+    return (
+        images[..., :3, :, :]
+        if channels >= 3
+        else images[..., :1, :, :].expand(*images.shape[:-3], 3, -1, -1)
+    )
 
 
 def as_bytes(images: Tensor) -> Tensor:

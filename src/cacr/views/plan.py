@@ -16,6 +16,8 @@ from cacr.views.workspace import Workspace
 _NO_HUE, _HUE_LAST, _HUE_FIRST, _NO_JITTER = 0, 1, 4, 5
 # Pixels of planes blurred together on a CPU: few enough that temporary values find room in memory at hand.
 _GROUP_CPU = 49_152
+# Pixels of an item for each thread from which items with different steps are changed one after the other.
+_LARGE_CPU = 16_384
 _SLOTS = 6  # three blends before the hue and three after it, of which an item takes part in three
 
 
@@ -65,7 +67,8 @@ class ColourPlan:
         self._own, self._share, self._mean = columns[0:6], columns[6:12], columns[12:18]
         self._turns, self._kept = columns[18:]
         self._grey: list[bool] = colours.grey.tolist()
-        self._half, self._reach = half_kernels(colours.sigma, colours.radius)
+        self._half, reach = half_kernels(colours.sigma, colours.radius)
+        self._reach: list[int] = reach.tolist()
         self._blurred: list[bool] = (colours.sigma > 0).tolist()
         self._solarised: list[bool] = (colours.threshold < math.inf).tolist()
 
@@ -79,10 +82,12 @@ class ColourPlan:
         """
         flat = planes.flatten(2)
         last = first + flat.shape[1]
+        by_kind = _worth_a_call(flat)
         for slot in range(_SLOTS):
             if slot == 3:
                 self._adjust_hue(flat, first, last, workspace)
-            self._blend(flat, first, last, slot, workspace)
+            for begin, end in self._runs(slot, first, last, by_kind):
+                self._blend(flat[:, begin - first : end - first], begin, end, slot, workspace)
         # blur and solarising differ between items: few at a time, large ones alone
         group = last - first
         if planes.device.type == "cpu" and any(self._blurred[first:last] + self._solarised[first:last]):
@@ -95,7 +100,7 @@ class ColourPlan:
         flat = planes.flatten(2)
         last = first + flat.shape[1]
         grey = self._grey[first:last]
-        channels = slice(0, 1) if all(grey) else slice(0, 3)  # three equal ones need the rest of the way once
+        channels = slice(0, 1) if all(grey) else slice(None)  # three equal ones need the rest of the way once
         if any(grey):
             grey_planes = luma(flat, workspace("scratch", *flat.shape[1:]))
             if all(grey):
@@ -107,45 +112,59 @@ class ColourPlan:
         if all(grey):
             planes[1:] = planes[:1]
 
-    def _blend(self, planes: Tensor, first: int, last: int, slot: int, workspace: Workspace) -> None:
-        begin, end = max(first, self._parts[slot][0]), min(last, self._parts[slot][1])
-        if begin >= end:
-            return
-        part = planes[:, begin - first : end - first]
-        scratch = workspace("scratch", *part.shape[1:])
+    def _runs(self, slot: int, first: int, last: int, by_kind: bool) -> list[tuple[int, int]]:
+        """Begin and end of the items that take part in a slot; with ``by_kind``, of each run with the same step."""
+        first, last = max(first, self._parts[slot][0]), min(last, self._parts[slot][1])
+        if first >= last:
+            return []
+        kinds = self._kinds[slot]
+        cuts = [i for i in range(first + 1, last) if kinds[i] != kinds[i - 1]] if by_kind else []
+        return list(zip([first, *cuts], [*cuts, last], strict=True))
+
+    def _blend(self, planes: Tensor, begin: int, end: int, slot: int, workspace: Workspace) -> None:
+        scratch = workspace("scratch", *planes.shape[1:])
         kinds = set(self._kinds[slot][begin:end])
         own = self._own[slot][begin:end]
         if len(kinds) == 1:
-            ADJUST[kinds.pop()](part, own, scratch)
+            ADJUST[kinds.pop()](planes, own, scratch)
         else:
-            blend(part, own, self._share[slot][begin:end], self._mean[slot][begin:end], scratch)
+            blend(planes, own, self._share[slot][begin:end], self._mean[slot][begin:end], scratch)
         # up to 1 the result is a mean of values in [0, 1]
         if max(self._factors[slot][begin:end]) > 1:
-            part.clamp_(0, 1)
+            planes.clamp_(0, 1)
 
     def _adjust_hue(self, planes: Tensor, first: int, last: int, workspace: Workspace) -> None:
         begin, end = max(first, self._with_hue[0]), min(last, self._with_hue[1])
         if begin < end:
             part = planes[:, begin - first : end - first]
-            adjust_hue(part, self._turns[begin:end], workspace("scratch", 4, *part.shape[1:]))
+            adjust_hue(part, self._turns[begin:end], workspace("scratch", 3, *part.shape[1:]))
 
-    def _blur(self, planes: Tensor, numbers: Tensor) -> None:
-        reach = int(self._reach[numbers].max())
-        blur(planes, self._half[numbers, : reach + 1].to(planes.device))
+    def _blur(self, planes: Tensor, numbers: list[int]) -> None:
+        reach = max(self._reach[number] for number in numbers)
+        half = self._half[:, : reach + 1]
+        # a slice is a view, and takes a fraction of the time of a list of numbers
+        rows = half[numbers[0] : numbers[0] + 1] if len(numbers) == 1 else half[numbers]
+        blur(planes, rows.to(planes.device))
 
-    def _solarise(self, planes: Tensor, numbers: Tensor) -> None:
+    def _solarise(self, planes: Tensor, numbers: list[int]) -> None:
         solarise(planes, self._colours.threshold[numbers, None].float().to(planes.device))
 
 
 def _on_some(
-    planes: Tensor, flags: Sequence[bool], first: int, change: Callable[[Tensor, Tensor], None]
+    planes: Tensor, flags: Sequence[bool], first: int, change: Callable[[Tensor, list[int]], None]
 ) -> None:
     """Change in place the planes that are flagged; ``change`` gets them and their numbers, from ``first``."""
-    chosen = torch.tensor([number for number, flag in enumerate(flags) if flag])
+    chosen = [number for number, flag in enumerate(flags) if flag]
+    numbers = [first + number for number in chosen]
     if len(chosen) == len(flags):
-        change(planes, chosen + first)
-    elif len(chosen):
-        index = chosen.to(planes.device)
+        change(planes, numbers)
+    elif chosen:
+        index = torch.tensor(chosen).to(planes.device)
         part = planes.index_select(1, index)
-        change(part, chosen + first)
+        change(part, numbers)
         planes.index_copy_(1, index, part)
+
+
+def _worth_a_call(planes: Tensor) -> bool:
+    """Whether one item keeps every thread busy for much longer than a call takes."""
+    return planes.device.type == "cpu" and planes.shape[2] >= _LARGE_CPU * torch.get_num_threads()

@@ -5,17 +5,10 @@ from itertools import cycle, islice
 from typing import Any, Self
 
 from cacr.errors import SettingsError
+from cacr.normalisation import CIFAR10, CIFAR100, IMAGENET, MNIST, STL10, Statistics
 from cacr.registry import Registry, nearest
 from cacr.views.augmentation import Augmentation
 from cacr.views.options import parse
-
-Statistics = tuple[float, float, float]
-
-CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
-CIFAR100 = ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
-STL10 = ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687))
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-MNIST = ((0.1307,) * 3, (0.3081,) * 3)
 
 
 @dataclass(frozen=True)
@@ -56,10 +49,11 @@ class Preset:
         """Whether the images are taken to have an up."""
         return self.views[0].upright
 
-    def for_views(self, count: int) -> tuple[Augmentation, ...]:
-        """The augmentation of each of ``count`` views."""
+    def for_views(self, count: int, weak: int = 0) -> tuple[Augmentation, ...]:
+        """The augmentation of each of ``count`` views, of which the last ``weak`` keep the colours as they are."""
         if self.local is None:
-            return tuple(islice(cycle(self.views), count))
+            made = tuple(islice(cycle(self.views), count))
+            return made[: count - weak] + tuple(_weak(view) for view in made[count - weak :])
         return (self.views + (self.local,) * (count - len(self.views)))[:count]
 
     def resized(self, size: int) -> Self:
@@ -115,6 +109,11 @@ def option_names(*, local: bool) -> frozenset[str]:
     """Names that `Preset.with_options` takes; with ``local``, those of a multi-crop preset."""
     of_local = {f"local_{name}" for name in _OF_A_VIEW - _OF_THE_IMAGES} if local else set()
     return _OF_A_VIEW | _OF_THE_IMAGES | of_local
+
+
+def _weak(view: Augmentation) -> Augmentation:
+    """The crop and the flip alone."""
+    return replace(view, jitter=0.0, grey=0.0, blur=0.0, solarise=0.0)
 
 
 def _resized(view: Augmentation, size: int) -> Augmentation:
@@ -228,6 +227,15 @@ _add(
         *IMAGENET,
         local=_photo(96, (0.05, 0.4), _BYOL_COLOURS, interpolation="bicubic"),
         default_views=10,
+    )
+)
+_add(
+    Preset(
+        "clip",
+        "224 px, ImageNet statistics: large crops, neither mirrored nor recoloured, so that captions stay true",
+        (Augmentation(224, scale=(0.5, 1.0), flip=0.0),),
+        *IMAGENET,
+        default_views=1,
     )
 )
 _add(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from PIL import Image
 from torch import Tensor
 
-from cacr.views.pixels import as_bytes, unnormalised
+from cacr.views.pixels import as_bytes, as_rgb, unnormalised
 
 _BACKGROUND = (255, 255, 255)
 
@@ -30,7 +30,9 @@ def contact_sheet(
             views keep their size, and small ones are enlarged to 96 pixels.
         gap: White space between cells, in pixels.
     """
-    columns = [view for run in made for view in as_bytes(unnormalised(run, mean, std)).permute(0, 1, 3, 4, 2)]
+    columns = [
+        view for run in made for view in as_bytes(as_rgb(unnormalised(run, mean, std))).permute(0, 1, 3, 4, 2)
+    ]
     largest = max(column.shape[1] for column in columns)
     scale = (cell or max(96, largest)) / largest
     side = round(largest * scale)

@@ -10,7 +10,8 @@ from sklearn.cluster import KMeans
 
 from cacr.errors import UserError
 from cacr.evaluation import evaluate_run
-from cacr.evaluation.protocols.cluster import best_kmeans, matched_accuracy
+from cacr.evaluation.protocols.cluster import matched_accuracy
+from cacr.features.clusters import best_kmeans
 
 pytestmark = pytest.mark.trains
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
 from cacr.config import EvaluateSettings
-from cacr.data import ArraySource
-from cacr.encoders import load_encoder
+from cacr.data import ArraySource, open_source
+from cacr.encoders import EncoderInfo, build_encoder, load_encoder
 from cacr.errors import UserError
 from cacr.evaluation import evaluate_run, transfer_sets
+from cacr.evaluation.data import benchmark_view
+from cacr.evaluation.data.benchmark_view import as_benchmark
 from cacr.evaluation.data.labelled import LabelledData, open_labelled
 from cacr.evaluation.data.sets import known_set
 from cacr.evaluation.data.splits import Indices
 from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine import network_learner
 from cacr.evaluation.engine.linear_learner import LinearLearner
 from cacr.evaluation.engine.probes import EPSILON
 from cacr.evaluation.engine.tuning import Setting
@@ -27,6 +32,10 @@ from cacr.evaluation.protocols.fewshot import FewShotSettings, few_labels
 from cacr.evaluation.protocols.transfer import TransferSettings
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.results.metrics import METRICS
+from cacr.features.encode import ImageLoader, centre_view
+from cacr.features.machine import Machine
+from cacr.views import Augmentation
+from cacr.views.pixels import as_bytes, unnormalised
 from tests.evaluation.conftest import write_images
 
 pytestmark = pytest.mark.trains
@@ -253,3 +262,74 @@ def test_the_page_shows_the_table() -> None:
         sizes = f"{each.classes} | {each.train:,} + {each.test:,}"
         row = f"| `{each.name}` | {each.title} | {sizes} | {each.metric} | {each.split} | {each.get} |"
         assert f"{row} {each.layout} |" in page
+
+
+@pytest.fixture
+def any_size(task: Task) -> Task:
+    """The task with an encoder that takes images of any size."""
+    return replace(task, encoder=build_encoder("resnet18", image_size=64).eval())
+
+
+def test_the_benchmarks_view_is_pillows_bicubic_resize_without_a_margin(
+    any_size: Task, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    picture = Image.fromarray(rng.integers(0, 256, (120, 300, 3), dtype=np.uint8))
+    (tmp_path / "train").mkdir()
+    picture.save(tmp_path / "train" / "a.png")
+    wide = open_source(str(tmp_path / "train"), part="train")
+    seen = as_benchmark(replace(any_size, data=LabelledData(wide, wide, "by hand", 1)))
+    assert any_size.encoder.info.image_size == 64  # the encoder itself stays as it was
+    loader = ImageLoader(seen.encoder.info, wide, centre_view(seen.encoder.info), Machine(1, 0))
+    ((images, _),) = loader.epoch(0)
+    pixels = as_bytes(unnormalised(images, seen.encoder.info.mean, seen.encoder.info.std))[0]
+    resized = picture.resize((560, 224), Image.Resampling.BICUBIC).crop((168, 0, 392, 224))
+    expected = torch.from_numpy(np.array(resized)).permute(2, 0, 1)
+    assert (pixels.int() - expected.int()).abs().max() <= 1
+
+
+def test_kitti_is_squeezed_and_others_are_not(any_size: Task) -> None:
+    data = any_size.data
+
+    def named(name: str) -> Task:
+        source = ArraySource(name, data.train.images, labels=data.train.labels)
+        return as_benchmark(replace(any_size, data=replace(data, train=source, test=source)))
+
+    kitti, pets = named("suite/kitti"), named("suite/pets")
+    assert kitti.data.train.read(3).size == (224, 224) and len(kitti.data.train) == 36
+    assert kitti.data.train.subset(np.array([5, 3])).read(1) == kitti.data.train.read(3)
+    assert kitti.data.train_labels.tolist() == data.train_labels.tolist()
+    assert pets.data.train.read(3).size == (18, 18)
+
+
+def test_the_view_reaches_both_learners(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the encoder's own size, so that only filter and margin differ."""
+    size = task.encoder.info.image_size
+    monkeypatch.setattr(benchmark_view, "SIDE", size)
+    seen: list[tuple[str, int | None]] = []
+
+    def watched(info: EncoderInfo) -> Augmentation:
+        seen.append((info.interpolation, info.resize))
+        return centre_view(info)
+
+    monkeypatch.setattr(sys.modules["cacr.features.encode"], "centre_view", watched)
+    monkeypatch.setattr(network_learner, "centre_view", watched)
+    short = {"draws": 1, "search": "quick", "epochs": 1, "final_epochs": 1}
+    for protocol in (fewshot, PROTOCOLS["fewshot-finetune"]):
+        seen.clear()
+        protocol(task, FewShotSettings(view="elevater", **short))
+        assert set(seen) == {("bicubic", size)}
+
+
+def test_an_encoder_of_one_size_is_refused(task: Task) -> None:
+    with pytest.raises(UserError, match="leave view=elevater out"):
+        transfer(task, TransferSettings(view="elevater"))
+
+
+def test_all_labels_with_several_seeds(task: Task) -> None:
+    short = {"search": "quick", "epochs": 1, "final_epochs": 2}
+    several = transfer(task, TransferSettings(repeats=3, **short))
+    alone = [transfer(replace(task, seed=task.seed + n), TransferSettings(**short)).value for n in range(3)]
+    assert several.details["scores"] == pytest.approx(alone)
+    assert several.value == pytest.approx(np.mean(alone))
+    assert several.spread == pytest.approx(np.std(alone, ddof=1))

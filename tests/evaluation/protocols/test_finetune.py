@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,20 +10,17 @@ import torch
 
 from cacr.data import ArraySource
 from cacr.encoders import build_encoder
+from cacr.errors import UserError
 from cacr.evaluation.data.labelled import LabelledData
 from cacr.evaluation.data.task import Task
-from cacr.evaluation.engine import network_learner
+from cacr.evaluation.dry_run import describe_evaluation
+from cacr.evaluation.engine import finetuning, network_learner
+from cacr.evaluation.engine.finetuning import FINETUNE_RECIPES, make_optimizer
 from cacr.evaluation.engine.network import Network, scores_of, train_network
 from cacr.evaluation.engine.network_learner import NetworkLearner
 from cacr.evaluation.engine.tuning import Setting
 from cacr.evaluation.protocols.fewshot import FewShotSettings
-from cacr.evaluation.protocols.finetune import (
-    FINETUNE_RECIPES,
-    FinetuneSettings,
-    finetune,
-    make_optimizer,
-    recipe_for,
-)
+from cacr.evaluation.protocols.finetune import FinetuneSettings, finetune, recipe_for
 from cacr.evaluation.protocols.transfer import TransferSettings
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.randomness import generator
@@ -185,3 +183,46 @@ def test_images_that_are_decoded_in_every_epoch_are_learned_like_those_that_are_
     assert curve() == pytest.approx(held, abs=1 / 40)  # one of the test images
     whole = PROTOCOLS["transfer-finetune"](task, TransferSettings(search="quick", epochs=1, final_epochs=1))
     assert whole.details["settings_tried"] == 9
+
+
+def test_deit_trains_with_all_its_means_and_the_same_way_every_time(task: Task) -> None:
+    settings = FinetuneSettings(
+        recipe="deit", search="quick", lrs=(0.05,), epochs=1, min_steps=100, batch_size=16
+    )
+    recipe = recipe_for(task.encoder.info, settings)
+    assert recipe.regularisation == FINETUNE_RECIPES["deit"].regularisation
+    first, second = finetune(task, settings), finetune(task, settings)
+    assert first.details == second.details
+    assert first.value >= 0.75
+    assert any("no residual paths" in note for note in first.notes)
+
+
+def test_settings_of_deit_can_be_given_one_by_one(task: Task) -> None:
+    settings = FinetuneSettings(recipe="deit", mixup=0, augment="none", layer_decay=0.65)
+    recipe = recipe_for(task.encoder.info, settings)
+    assert (recipe.layer_decay, recipe.regularisation.mixup, recipe.regularisation.augment) == (0.65, 0, "")
+    assert recipe.regularisation.cutmix == 1.0
+    with pytest.raises(ValueError, match="RandAugment as timm writes it"):
+        FinetuneSettings(augment="rnd-m9")
+
+
+def test_rand_augment_refuses_images_that_it_cannot_change(task: Task) -> None:
+    deep = ArraySource("deep", task.data.train.images.to(torch.uint16), labels=task.data.train.labels)
+    other = Task(task.encoder, replace(task.data, train=deep), seed=1)
+    with pytest.raises(UserError, match="augment=none"):
+        finetune(other, FinetuneSettings(recipe="deit"))
+
+
+def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finetuning, "train_network", lambda *_, **__: pytest.fail("something was trained"))
+    settings = {"recipe": "deit", "epochs": 150, "finetune.batch_size": 1000, "search": "quick"}
+    asked = {"data": "digits", "protocol": "knn,finetune", **settings}
+    text = "\n".join(describe_evaluation(trained, asked))
+    assert "4,000 training and 1,000 test images, 10 classes" in text
+    assert "AdamW, rates 0.000488281, 0.000976562, 0.00195312 for 1,000 images" in text
+    assert "mixup 0.8, cutmix 1, rand-m9-mstd0.5-inc1, erasing 0.25, drop path 0.1" in text
+    assert "1 settings; then 600 steps, 150 epochs of all 4,000 images" in text
+    with pytest.raises(UserError, match="one data set"):
+        describe_evaluation(trained, {"data": "suite:x", "protocol": "finetune"})

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacr.data.levels import MOST_CHANNELS
 from cacr.data.registry import SOURCES, Request
 from cacr.data.source import ArraySource
 from cacr.errors import UserError
@@ -14,7 +15,7 @@ from cacr.reading.arrays import map_npy, names_in, read_npz
 
 @SOURCES.register("npz")
 def open_npz(request: Request) -> ArraySource:
-    """An .npz file: x (N, H, W, C) uint8 and, if there are classes, y (N,)."""
+    """An .npz file: x (N, H, W, C) uint8 or uint16 and, if there are classes, y (N,)."""
     path = _train_file(request)
     stored = read_npz(path, ("x", "y"))
     if "x" not in stored:
@@ -27,23 +28,24 @@ def open_npz(request: Request) -> ArraySource:
 
 @SOURCES.register("npy")
 def open_npy(request: Request) -> ArraySource:
-    """An .npy file of images (N, H, W, C) uint8, memory-mapped, so it may be larger than memory."""
+    """An .npy file of images (N, H, W, C) uint8 or uint16, memory-mapped, so it may be larger than memory."""
     path = _train_file(request)
     return ArraySource(request.spec, image_tensor(path, map_npy(path)))
 
 
 def image_tensor(path: Path, pixels: NDArray[np.generic]) -> torch.Tensor:
-    """(N, 3, H, W), a view of (N, H, W), (N, H, W, 1) or (N, H, W, 3); grey becomes three equal channels."""
-    if (
-        pixels.dtype != np.uint8
-        or pixels.ndim not in (3, 4)
-        or (pixels.ndim == 4 and pixels.shape[3] not in (1, 3))
-    ):
-        raise UserError(f"{path}: images must be uint8 (N, H, W, 3), not {pixels.dtype} {pixels.shape}")
+    """(N, C, H, W), a view of (N, H, W) or (N, H, W, C); grey of 8 bits becomes three equal channels."""
+    sound = pixels.dtype in (np.uint8, np.uint16) and pixels.ndim in (3, 4)
+    if not sound or (pixels.ndim == 4 and pixels.shape[3] > MOST_CHANNELS):
+        raise UserError(
+            f"{path}: images must be uint8 or uint16 (N, H, W, C) with at most {MOST_CHANNELS} channels, "
+            f"not {pixels.dtype} {pixels.shape}"
+        )
     if not all(pixels.shape):
         raise UserError(f"{path} holds no images: its shape is {pixels.shape}")
     images = torch.from_numpy(pixels if pixels.ndim == 4 else pixels[..., None])
-    return images.permute(0, 3, 1, 2).expand(-1, 3, -1, -1)
+    grey = pixels.dtype == np.uint8 and images.shape[3] == 1
+    return images.permute(0, 3, 1, 2).expand(-1, 3 if grey else -1, -1, -1)
 
 
 def _checked_labels(path: Path, labels: NDArray[np.generic], count: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from cacr.data.files import FileSource
 from cacr.data.registry import SOURCES, Request
 from cacr.data.scan import Listing, list_images, sub_folders
 from cacr.data.source import Assumption
+from cacr.data.unread import photos_left_out
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
@@ -49,7 +50,7 @@ def class_folders(request: Request, listing: Listing) -> FileSource:
     names = [name for name in listing.names if "/" in name]
     if not names:
         raise UserError(f"{listing.folder} has no sub-folders with images, so no classes")
-    notes = _unread(listing)
+    notes = photos_left_out(listing.others)
     if loose := len(listing.names) - len(names):
         notes.append(f"{loose:,} images directly in {listing.folder} belong to no class and are left out")
     classes = listing.top_folders()
@@ -96,9 +97,4 @@ def _with_classes(request: Request, listing: Listing, train: Listing | None) -> 
 
 
 def _label_free(request: Request, listing: Listing) -> FileSource:
-    return FileSource(request.spec, listing.folder, listing.names, notes=_unread(listing))
-
-
-def _unread(listing: Listing) -> list[str]:
-    photos = sum(listing.others[suffix] for suffix in (".heic", ".heif"))
-    return [f"{photos:,} HEIC files are left out; convert them to JPEG to use them"] if photos else []
+    return FileSource(request.spec, listing.folder, listing.names, notes=photos_left_out(listing.others))

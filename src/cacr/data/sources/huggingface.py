@@ -89,7 +89,7 @@ def _from_table(request: Request, table: Any) -> TableSource:
         raise UserError(f"{request.spec} has no column of images; its columns are {', '.join(features)}")
     classes = [column for column, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
     label = next((column for column in [*_LABEL_COLUMNS, *classes] if column in classes), None)
-    caption = next((column for column in _CAPTION_COLUMNS if column in features), None)
+    caption = next((column for column in _CAPTION_COLUMNS if _is_text(features.get(column))), None)
     with foreign(f"{request.spec} cannot be read"):
         rows = table.cast_column(images[0], datasets.Image(decode=False))
         labels = [] if label is None else _column(table, label)
@@ -118,8 +118,15 @@ def _column(table: Any, column: str) -> list[Any]:
     return list(table.select_columns([column])[:][column])
 
 
-def _sentences(value: Any) -> Captions:
-    return (value,) if isinstance(value, str) else tuple(str(sentence) for sentence in value or ())
+def _is_text(kind: Any) -> bool:
+    """Whether a column holds sentences, or lists of them."""
+    dtype = getattr(getattr(kind, "feature", kind), "dtype", None)  # a list has the kind of its entries
+    return dtype in ("string", "large_string")
+
+
+def _sentences(value: str | list[str | None] | None) -> Captions:
+    found = [value] if isinstance(value, str) else value or []
+    return tuple(sentence for sentence in found if sentence is not None)
 
 
 def _not_loaded(request: Request, error: Exception) -> str:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from cacr.config import EvaluateSettings
 from cacr.data import MissingPartError, Part, Problem, Source, open_source, prepare
+from cacr.data.annotated import AnnotatedSource
+from cacr.data.named_images import labelled_images
 from cacr.data.source import Assumption
 from cacr.errors import UserError
 from cacr.evaluation.data.multilabel import merge_copies
@@ -26,7 +28,7 @@ class LabelledData:
         train: Images with labels.
         test: Images with labels.
         split: Where the test images come from, in words.
-        classes: Number of classes.
+        classes: Number of classes; 0 without labels, where every image has the label 0.
         problems: Images that were left out because they cannot be read.
         metric: What protocols report that have no measure of their own; a name in ``METRICS``.
         several: Labels (n, classes) of zeros and ones of training and test images, where an image may show
@@ -68,11 +70,47 @@ class LabelledData:
         return tuple(dict.fromkeys(self.train.notes + self.test.notes))
 
 
-def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> LabelledData:
-    """Open the data of an evaluation.
+def open_known(settings: EvaluateSettings, *, labels: bool = True, need_test: bool = False) -> LabelledData:
+    """Open the data of an evaluation: with labels, or where none of its protocols needs them without.
 
-    Test images are those of ``test_data``, else the test part of ``data``, else a stratified fifth of
-    ``data`` that the seed draws.
+    Args:
+        settings: Names the data.
+        labels: Whether labels are needed.
+        need_test: Refuse data without a test part of its own, instead of holding a fifth out.
+    """
+    if not labels and settings.labels is None:
+        source = open_source(
+            settings.data,
+            part="train",
+            root=settings.data_root,
+            download=settings.download,
+            images=settings.images,
+        )
+        if labelled_images(source, None).labels is None:
+            return _without_labels(settings, source)
+    return open_labelled(settings, need_test=need_test)
+
+
+def _without_labels(settings: EvaluateSettings, source: Source) -> LabelledData:
+    """Images in no class; a fifth that the seed draws is judged on."""
+    prepared = prepare(source, max_unreadable=settings.max_unreadable)
+    count = len(prepared.source)
+    first, second = stratified_split(np.zeros(count, dtype=np.int64), HELD_OUT, settings.seed)
+    if not len(second):
+        raise UserError(f"{settings.data} has one image: nothing of it can be held out to judge on")
+    train, test = (
+        prepared.source.subset(part).labelled(np.zeros(len(part), dtype=np.int64), ("",))
+        for part in (first, second)
+    )
+    split = f"a fifth of {settings.data}, held out with seed {settings.seed}"
+    return LabelledData(train, test, split, 0, prepared.problems, held_out=True)
+
+
+def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> LabelledData:
+    """Open labelled data.
+
+    Test images are those of ``test_data``, else the test part of ``data``, else, or with ``held_out``, a stratified
+    fifth of ``data`` that the seed draws.
 
     Args:
         settings: Names the data.
@@ -83,29 +121,18 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
     """
     metric = metric_of(settings)
     several = metric in SEVERAL_CLASSES
+    if settings.held_out and (settings.test_data is not None or need_test or several):
+        raise UserError("held_out judges on images of data: leave out test_data, or held_out")
     train = _open(settings, settings.data, "train", several)
-    test, split, held_out = train, "", False
-    try:
-        if settings.test_data is not None:
-            test = _open_test(settings, settings.test_data, several)
-            split = f"the images of {settings.test_data}"
-        else:
-            test = _open(settings, settings.data, "test", several)
-            split = f"the test part of {settings.data}"
-        problems = train.problems + test.problems
-    except MissingPartError:
-        if need_test or several:
-            raise
-        first, second = stratified_split(labels_of(train.source), HELD_OUT, settings.seed)
-        if not len(second):
-            raise UserError(
-                f"nothing of {settings.data} can be held out to judge on: no class has more than one image; "
-                "give test_data, or at least two images of a class"
-            ) from None
-        problems = train.problems
-        train, test = (replace(train, source=train.source.subset(part)) for part in (first, second))
+    test = None if settings.held_out else _test_part(settings, several, need_test)
+    held_out, problems = test is None, train.problems
+    if test is None:
+        train, test = _hold_out(train, settings)
         split = f"a fifth of each class of {settings.data}, held out with seed {settings.seed}"
-        held_out = True
+    else:
+        problems += test.problems
+        part = "test part" if settings.test_data is None else "images"
+        split = f"the {part} of {settings.test_data or settings.data}"
     train, test = _numbered_alike(train, test)
     classes = len(train.source.class_names or ())
     known = known_set(settings.data)
@@ -115,6 +142,30 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
     if train.targets is not None and test.targets is not None:
         targets = train.targets, test.targets
     return LabelledData(train.source, test.source, split, classes, problems, metric, targets, held_out)
+
+
+def _test_part(settings: EvaluateSettings, several: bool, need_test: bool) -> "_Opened | None":
+    """The images of ``test_data``, else the test part of ``data``; None where it has none and can do without."""
+    try:
+        if settings.test_data is not None:
+            return _open_test(settings, settings.test_data, several)
+        return _open(settings, settings.data, "test", several)
+    except MissingPartError:
+        if need_test or several:
+            raise
+        return None
+
+
+def _hold_out(whole: "_Opened", settings: EvaluateSettings) -> "tuple[_Opened, _Opened]":
+    """A fifth of each class to judge on, drawn by the seed, and the rest before it."""
+    first, second = stratified_split(labels_of(whole.source), HELD_OUT, settings.seed)
+    if not len(second):
+        raise UserError(
+            f"nothing of {settings.data} can be held out to judge on: no class has more than one image; "
+            "give test_data, or at least two images of a class"
+        )
+    rest, judged = (replace(whole, source=whole.source.subset(part)) for part in (first, second))
+    return rest, judged
 
 
 def metric_of(settings: EvaluateSettings) -> str:
@@ -127,13 +178,18 @@ def metric_of(settings: EvaluateSettings) -> str:
 
 def labels_of(source: Source) -> Labels:
     """The labels of a source that must have some."""
+    if isinstance(source, AnnotatedSource):
+        raise UserError(
+            f"{source.name} has boxes around objects, but no labels of whole images: use --protocol detection, or "
+            "segmentation"
+        )
     if source.labels is None:
         has = "captions, but no labels" if source.captions is not None else "no labels"
         raise UserError(
             "; ".join(
                 [
                     f"{source.name} has {has}, which evaluation needs: give a folder in which every image lies in the "
-                    "folder of its class (two classes at least), or a data set with labels",
+                    "folder of its class (two classes at least), --labels FILE.csv, or a data set with labels",
                     *source.notes,
                 ]
             )
@@ -185,7 +241,14 @@ def _numbered_alike(train: _Opened, test: _Opened) -> tuple[_Opened, _Opened]:
 
 
 def _open(settings: EvaluateSettings, spec: str, part: Part, several: bool) -> _Opened:
-    source = open_source(spec, part=part, root=settings.data_root, download=settings.download)
+    source = open_source(
+        spec,
+        part=part,
+        root=settings.data_root,
+        download=settings.download,
+        images=settings.images if part == "train" and spec == settings.data else None,
+    )
+    source = labelled_images(source, settings.labels)
     labels_of(source)  # before every file is looked at
     targets = None
     if several:

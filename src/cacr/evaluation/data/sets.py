@@ -27,6 +27,7 @@ class TransferSet:
         split: Which images train and which test.
         get: Where a user gets it.
         layout: What its ``train/`` and ``test/`` hold.
+        squeezed: Whether the benchmark makes squares of whole images, where it cuts out the centre of others.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TransferSet:
     split: str
     get: str
     layout: str
+    squeezed: bool = False
 
     def difference(self, classes: int, train: int, test: int) -> str:
         """In words what a copy of the set has other than the benchmark; empty if nothing."""

@@ -1,19 +1,34 @@
 """Scores with all labels, or over several draws of a few labels of each class."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isnan
 from statistics import mean, stdev
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cacr.data.source import Indices
 from cacr.evaluation.data.splits import Labels, draw_per_class
 from cacr.evaluation.data.task import LabelledFeatures, Task
 from cacr.evaluation.registry import Score
+from cacr.evaluation.results.metrics import METRICS, recall_per_class, unbalanced_measures
 from cacr.randomness import mixed_seed
 
 _Found = tuple[float, dict[str, Any]]
-"""A score and details."""
+"""A score and details; ``also`` among them are further measures, and ``recall`` is that of each class by name."""
+
+
+def judge(task: Task, scores: Tensor, **details: Any) -> _Found:
+    """What scores (n, classes) of the test images are worth: by the metric, and of unbalanced classes one by one."""
+    labels = task.test.labels
+    value = METRICS[task.data.metric](scores, labels)
+    if also := unbalanced_measures(scores, labels):
+        names = task.data.test.class_names or [str(number) for number in range(scores.shape[1])]
+        recall = recall_per_class(scores, labels).tolist()
+        found = {name: share for name, share in zip(names, recall, strict=True) if not isnan(share)}
+        details |= {"also": also, "recall": found}
+    return value, details
 
 
 def over_draws(
@@ -29,7 +44,7 @@ def over_draws(
     """
     if labels_per_class is None:
         value, details = measure(task.train, task.seed)
-        return Score(value, None, details, task.data.metric)
+        return Score(value, None, details, task.data.metric, details.pop("also", {}))
     found = []
     labels = task.train.labels.cpu().numpy()
     names = task.data.train.class_names
@@ -56,6 +71,14 @@ def drawn_labels(
 def score_of_draws(found: Sequence[_Found], metric: str, notes: tuple[str, ...] = ()) -> Score:
     """Mean and standard deviation (n - 1; None of one) over draws, and the details of all of them by name."""
     scores = [value for value, _ in found]
-    together = {name: [details[name] for _, details in found] for name in found[0][1]}
+    together: dict[str, Any] = {name: [details[name] for _, details in found] for name in found[0][1]}
+    also = _means(together.pop("also", []))
+    if "recall" in together:
+        together["recall"] = _means(together["recall"])
     spread = stdev(scores) if len(scores) > 1 else None
-    return Score(mean(scores), spread, {"scores": scores, **together}, metric, notes=notes)
+    return Score(mean(scores), spread, {"scores": scores, **together}, metric, also, notes)
+
+
+def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean over draws of each figure by name."""
+    return {name: mean(each[name] for each in figures) for name in (figures[0] if figures else {})}

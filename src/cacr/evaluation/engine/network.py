@@ -1,4 +1,4 @@
-"""A whole network to fine-tune: an encoder, batch norm without parameters, and a linear layer."""
+"""A whole network to fine-tune: an encoder, or one with the first layer of its head, batch norm, a linear layer."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from cacr.data.source import Indices
 from cacr.encoders import Encoder
+from cacr.evaluation.engine.regularised import Mix
 from cacr.randomness import mixed_seed
 from cacr.training.schedules import Schedule
 
@@ -28,36 +29,52 @@ class Network(nn.Module):
         classes: Number of classes.
         seed: Of the linear layer's first weights.
         device: Where to train.
+        head1: The first layer of a head, features (n, feature_dim) -> (n, hidden), to be trained with the backbone;
+            None: the features themselves are classified.
     """
 
-    def __init__(self, encoder: Encoder, classes: int, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        classes: int,
+        seed: int,
+        device: torch.device,
+        head1: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.backbone = copy.deepcopy(encoder.backbone)
-        self.norm = nn.BatchNorm1d(encoder.feature_dim, affine=False)
+        self.head1 = nn.Identity() if head1 is None else copy.deepcopy(head1)
+        width = encoder.feature_dim if head1 is None else _outputs(head1)
+        self.norm = nn.BatchNorm1d(width, affine=False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mixed_seed("head", seed))
-            self.head = nn.Linear(encoder.feature_dim, classes)
+            self.head = nn.Linear(width, classes)
         for parameter in self.parameters():
             parameter.requires_grad_(True)
         self.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores before the softmax."""
-        scores: Tensor = self.head(self.norm(self.backbone(images)))
+        scores: Tensor = self.head(self.norm(self.head1(self.backbone(images))))
         return scores
 
     @torch.inference_mode()
     def begin_at(self, images: Iterable[Tensor]) -> None:
-        """Set the running statistics of batch norm to those of some images' features.
+        """Set the running statistics of the last batch norm to those of what it will see of some images.
 
         From 0 and 1, where they start otherwise, a short training would not get them to features of another
         scale, and the network would be judged with the wrong ones.
         """
         self.eval()
-        features = torch.cat([self.backbone(batch).float() for batch in images])
+        features = torch.cat([self.head1(self.backbone(batch)).float() for batch in images])
         assert self.norm.running_mean is not None and self.norm.running_var is not None
         self.norm.running_mean.copy_(features.mean(dim=0))
         self.norm.running_var.copy_(features.var(dim=0, correction=0))
+
+
+def _outputs(layers: nn.Module) -> int:
+    """Width of what comes out of layers."""
+    return next(layer.out_features for layer in layers.modules() if isinstance(layer, nn.Linear))
 
 
 def first_images(images: Indices, seed: int) -> Indices:
@@ -74,6 +91,7 @@ def train_network(
     per_epoch: int,
     label_smoothing: float = 0.0,
     rate: Schedule | None = None,
+    mix: Mix | None = None,
     after_epoch: Callable[[], None] = lambda: None,
 ) -> None:
     """Train for some epochs; a batch of one image, which has no variance, is passed over.
@@ -88,6 +106,7 @@ def train_network(
         per_epoch: Batches in an epoch.
         label_smoothing: Share of the target that is spread over all classes.
         rate: Factor on the learning rates, by the number of the step; constant if not given.
+        mix: Changes batches, and gives shares of the classes, smoothed already, in place of labels.
         after_epoch: Called after every epoch.
     """
     highest = [group["lr"] for group in optimizer.param_groups]
@@ -99,7 +118,10 @@ def train_network(
             factor = 1.0 if rate is None else rate(epoch * per_epoch + number)
             for group, lr in zip(optimizer.param_groups, highest, strict=True):
                 group["lr"] = lr * factor
-            loss = _loss(network(images), labels, label_smoothing)
+            if mix is None:
+                loss = _loss(network(images), labels, label_smoothing)
+            else:
+                loss = _loss_of_shares(network, *mix(images, labels))
             if not loss.isfinite():
                 return
             optimizer.zero_grad()
@@ -114,6 +136,11 @@ def scores_of(network: Network, batches: Batches) -> tuple[Tensor, Tensor]:
     network.eval()
     pairs = [(network(images).float(), labels) for images, labels in batches]
     return torch.cat([scores for scores, _ in pairs]), torch.cat([labels for _, labels in pairs])
+
+
+def _loss_of_shares(network: Network, images: Tensor, shares: Tensor) -> Tensor:
+    """Cross-entropy of images that show several classes to some shares, (n, classes), which sum to 1."""
+    return cross_entropy(network(images), shares)
 
 
 def _loss(scores: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:

@@ -1,6 +1,7 @@
 """Whole networks, as the ELEVATER protocol trains them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from cacr.evaluation.engine.tuning import Setting
 from cacr.evaluation.results.metrics import METRICS
 from cacr.features.encode import ImageLoader, centre_view
 from cacr.features.machine import Machine
+from cacr.features.room import images_that_fit, require_learning
 from cacr.randomness import generator
 
 HELD_BYTES = 2**30
@@ -77,6 +79,8 @@ class NetworkLearner:
     ) -> Network:
         task = self._task
         network = Network(task.encoder, task.data.classes, seed, task.machine.device)
+        machine, size = replace(task.machine, batch_size=min(BATCH, len(train))), task.encoder.info.image_size
+        require_learning(task.encoder, network, task.data.train, machine, size, states=1)
         some = first_images(train, seed)
         network.begin_at(images for images, _ in self._batches(some, None, 0))
         optimizer = torch.optim.SGD(
@@ -120,7 +124,9 @@ class NetworkLearner:
     def _test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         data, device = self._task.data, self._task.machine.device
         labels = torch.from_numpy(data.test_labels)
-        for images, index in self._loader(data.test, self._task.machine.batch_size).epoch(0):
+        size = self._task.encoder.info.image_size
+        fits = images_that_fit(self._task.encoder, data.test, self._task.machine, size)
+        for images, index in self._loader(data.test, fits).epoch(0):
             yield images, labels[index].to(device)
 
     def _loader(

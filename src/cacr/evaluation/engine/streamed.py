@@ -13,6 +13,7 @@ from cacr.evaluation.registry import Score
 from cacr.evaluation.results.metrics import METRICS, Metric
 from cacr.features.encode import FeatureLoader, as_trained
 from cacr.features.machine import Machine
+from cacr.features.room import require_batch
 from cacr.training.schedules import Schedule
 from cacr.views import Augmentation
 
@@ -28,6 +29,7 @@ def streamed_probe(
     batch_size: int,
     optimizer: Callable[[nn.Linear], torch.optim.Optimizer],
     rate: Schedule,
+    protocol: str,
     first: Callable[[nn.Linear], None] = lambda layer: None,
     drift: bool = False,
 ) -> Score:
@@ -43,12 +45,14 @@ def streamed_probe(
         batch_size: Images in a step.
         optimizer: Makes the optimiser, with the highest learning rate.
         rate: Factor on the learning rate, of the epoch that begins (0, 1, ...).
+        protocol: Whose setting ``batch_size`` is.
         first: Sets the layer's first weights.
         drift: Let batch norm in the encoder go on learning statistics, on a copy: what HCL's code did.
     """
     device = task.machine.device
     encoder = _drifting(task.encoder) if drift else task.encoder
     machine = Machine(min(batch_size, len(task.data.train)), task.machine.workers, device)
+    require_batch(encoder, task.data.train, machine, view.size, f"{protocol}.batch_size")
     crops = FeatureLoader(
         encoder,
         task.data.train,

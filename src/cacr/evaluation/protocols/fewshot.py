@@ -8,11 +8,11 @@ from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.draws import score_of_draws
 from cacr.evaluation.engine.learner import LearnerKind
 from cacr.evaluation.engine.linear_learner import LinearLearner
-from cacr.evaluation.protocols.transfer import Ticker, TransferSettings, notes_on, tune
+from cacr.evaluation.protocols.transfer import ElevaterSettings, Ticker, notes_on, seen_by, tune
 from cacr.evaluation.registry import PROTOCOLS, Score
 
 
-class FewShotSettings(TransferSettings):
+class FewShotSettings(ElevaterSettings):
     """The ELEVATER protocol with a few labels of each class."""
 
     labels_per_class: int = Field(5, ge=2, description="use so many labels of each class")
@@ -27,6 +27,7 @@ def fewshot(task: Task, settings: FewShotSettings) -> Score:
 
 def few_labels(task: Task, settings: FewShotSettings, learner: LearnerKind) -> Score:
     """Mean and standard deviation over draws with the seeds ``seed``, ``seed + 1`` and so on."""
+    task = seen_by(task, settings)
     data = task.data
     count, names = settings.labels_per_class, data.train.class_names
     seeds = [task.seed + number for number in range(settings.draws)]

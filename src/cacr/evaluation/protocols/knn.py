@@ -10,9 +10,8 @@ from torch.nn.functional import normalize
 
 from cacr.encoders import ReaderKind
 from cacr.evaluation.data.task import LabelledFeatures, Task
-from cacr.evaluation.engine.draws import over_draws
+from cacr.evaluation.engine.draws import judge, over_draws
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.evaluation.results.metrics import METRICS
 from cacr.features.neighbours import nearest_keys, vote
 from cacr.features.reader import components_field, described, reader_field
 
@@ -48,7 +47,7 @@ def knn(task: Task, settings: KnnSettings) -> Score:
             k=settings.k,
             temperature=settings.temperature,
         )
-        return METRICS[task.data.metric](scores, task.test.labels), {"k": min(settings.k, len(train))}
+        return judge(task, scores, k=min(settings.k, len(train)))
 
     score = over_draws(task, settings.labels_per_class, settings.draws, measure)
     return replace(score, details=score.details | described(reader))

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from cacr.evaluation.data.splits import folds
 from cacr.evaluation.data.task import LabelledFeatures, Task
-from cacr.evaluation.engine.draws import over_draws
+from cacr.evaluation.engine.draws import judge, over_draws
 from cacr.evaluation.engine.heads import Heads, nesterov_step, slopes
 from cacr.evaluation.engine.scaling import Scaling
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.evaluation.results.metrics import METRICS
 from cacr.features.encode import make_rows
 from cacr.randomness import generator
 from cacr.training.schedules import cosine
@@ -67,9 +66,8 @@ def linear(task: Task, settings: LinearSettings) -> Score:
             seed=seed,
             streamed=train.streamed,
         )
-        value = METRICS[task.data.metric](classifier.logits(task.test.values), task.test.labels)
         validation = {str(lr): share for lr, share in classifier.validation.items()}
-        return value, {"lr": classifier.lr, "validation": validation}
+        return judge(task, classifier.logits(task.test.values), lr=classifier.lr, validation=validation)
 
     return over_draws(task, settings.labels_per_class, settings.draws, measure)
 

@@ -39,6 +39,7 @@ def linear_hcl(task: Task, settings: HclLinearSettings) -> Score:
         replace(PRESETS[name].resized(info.image_size).views[0], upright=info.upright),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
+        protocol="linear-hcl",
         optimizer=lambda layer: torch.optim.Adam(layer.parameters(), lr=settings.lr, weight_decay=1e-6),
         rate=constant(),
         drift=settings.compat,

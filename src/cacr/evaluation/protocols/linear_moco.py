@@ -28,6 +28,7 @@ def linear_moco(task: Task, settings: MocoLinearSettings) -> Score:
         plain_crop(task),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
+        protocol="linear-moco",
         optimizer=lambda layer: torch.optim.SGD(layer.parameters(), lr=settings.lr, momentum=0.9),
         rate=multistep(settings.epochs, MILESTONES, GAMMA),
         first=small_weights,

@@ -35,6 +35,7 @@ def linear_mocov3(task: Task, settings: MocoV3LinearSettings) -> Score:
         plain_crop(task),
         epochs=settings.epochs,
         batch_size=batch,
+        protocol="linear-mocov3",
         optimizer=lambda layer: torch.optim.SGD(layer.parameters(), lr=lr * batch / 256, momentum=0.9),
         rate=cosine(settings.epochs),
         first=small_weights,

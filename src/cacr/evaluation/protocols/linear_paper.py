@@ -44,6 +44,7 @@ def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
         view,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
+        protocol="linear-paper",
         optimizer=lambda layer: torch.optim.Adam(
             layer.parameters(), lr=settings.lr, betas=(0.5, 0.999), eps=1e-8
         ),

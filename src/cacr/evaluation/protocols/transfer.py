@@ -7,8 +7,10 @@ import numpy as np
 from pydantic import Field
 
 from cacr.data.source import Indices
+from cacr.evaluation.data.benchmark_view import as_benchmark
 from cacr.evaluation.data.shots import divide
 from cacr.evaluation.data.task import Task
+from cacr.evaluation.engine.draws import score_of_draws
 from cacr.evaluation.engine.learner import Learner, LearnerKind
 from cacr.evaluation.engine.linear_learner import LinearLearner
 from cacr.evaluation.engine.tuning import Setting, choose
@@ -21,8 +23,8 @@ _ROUNDS = {"elevater": (5, 90), "quick": (1, 9)}
 """Trainings of a search: side by side, or one after the other."""
 
 
-class TransferSettings(ProtocolSettings):
-    """The ELEVATER protocol with all training labels: settings are searched for, then a final training."""
+class ElevaterSettings(ProtocolSettings):
+    """The ELEVATER protocol: settings are searched for, then a final training."""
 
     several_classes: ClassVar[bool] = True
 
@@ -39,6 +41,18 @@ class TransferSettings(ProtocolSettings):
     final_epochs: int = Field(
         50, ge=1, le=1_000_000, description="passes over all labels with the best setting"
     )
+    view: Literal["encoder", "elevater"] = Field(
+        "encoder",
+        description="encoder: images as encoder.json says; elevater: as the benchmark, 224 pixels, bicubic, no margin",
+    )
+
+
+class TransferSettings(ElevaterSettings):
+    """The ELEVATER protocol with all training labels."""
+
+    repeats: int = Field(
+        1, ge=1, le=1000, description="trainings with the seeds seed, seed + 1, ...: the benchmark has 3"
+    )
 
 
 @PROTOCOLS.register("transfer")
@@ -48,15 +62,26 @@ def transfer(task: Task, settings: TransferSettings) -> Score:
 
 
 def all_labels(task: Task, settings: TransferSettings, learner: LearnerKind) -> Score:
-    """One training with all labels."""
+    """One training with all labels, or mean and standard deviation of several."""
+    task = seen_by(task, settings)
     images = np.arange(len(task.data.train))
-    able = learner(task, images, Ticker(task, settings, 1, learner.side_by_side))
-    details = tune(task, settings, able, images, _at_most(task, SEARCH_AT_MOST), task.seed)
-    return Score(details["last"], None, details, task.data.metric, notes=notes_on(settings))
+    able = learner(task, images, Ticker(task, settings, settings.repeats, learner.side_by_side))
+    searched = _at_most(task, SEARCH_AT_MOST)
+    found = [
+        tune(task, settings, able, images, searched, task.seed + number) for number in range(settings.repeats)
+    ]
+    if len(found) == 1:
+        return Score(found[0]["last"], None, found[0], task.data.metric, notes=notes_on(settings))
+    return score_of_draws([(each["last"], each) for each in found], task.data.metric, notes_on(settings))
+
+
+def seen_by(task: Task, settings: ElevaterSettings) -> Task:
+    """The task with the view of images that was asked for."""
+    return as_benchmark(task) if settings.view == "elevater" else task
 
 
 def tune(
-    task: Task, settings: TransferSettings, learner: Learner, images: Indices, searched: Indices, seed: int
+    task: Task, settings: ElevaterSettings, learner: Learner, images: Indices, searched: Indices, seed: int
 ) -> dict[str, Any]:
     """Search for a setting on a part of the images, train with it on all of them, judge on the test images.
 
@@ -96,7 +121,7 @@ def _at_most(task: Task, count: int) -> Indices:
     return np.sort(order[np.arange(len(labels)) - first < count])
 
 
-def notes_on(settings: TransferSettings) -> tuple[str, ...]:
+def notes_on(settings: ElevaterSettings) -> tuple[str, ...]:
     """What to say of a search that is not the protocol's own."""
     if settings.search == "elevater":
         return ()
@@ -110,7 +135,7 @@ def notes_on(settings: TransferSettings) -> tuple[str, ...]:
 class Ticker:
     """Counts epochs for a progress bar."""
 
-    def __init__(self, task: Task, settings: TransferSettings, draws: int, side_by_side: bool) -> None:
+    def __init__(self, task: Task, settings: ElevaterSettings, draws: int, side_by_side: bool) -> None:
         together, alone = _ROUNDS.get(settings.search, (settings.trials, settings.trials))
         rounds = together if side_by_side else alone
         self._total = draws * (rounds * settings.epochs + settings.final_epochs)

@@ -9,6 +9,7 @@ from typing import Any
 
 from cacr.config import FORMAT
 from cacr.errors import UserError
+from cacr.evaluation.guest import Guest, open_run_or_guest
 from cacr.evaluation.results.measurements import measurements
 from cacr.evaluation.results.significance import LEVEL, Difference, compare_scores, holm
 from cacr.files import write_atomically
@@ -38,7 +39,7 @@ class Group:
         name: What sets it apart from the other groups.
         differs: Every setting in which it differs from another group.
         runs: Seed -> folder.
-        budgets: Seed -> what the run has seen.
+        budgets: Seed -> what the run has seen; nothing of an encoder that was not trained here.
     """
 
     name: str
@@ -97,7 +98,11 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
         UserError: naming every folder that is no finished evaluation, and runs that are the same one twice.
     """
     runs = _open_runs(paths)
-    groups = _group(runs)
+    groups = _group([run for run in runs if not isinstance(run, Guest)])
+    groups += [Group(run.name, {}, {0: run.path}, {}) for run in runs if isinstance(run, Guest)]
+    groups.sort(
+        key=lambda group: runs[0].path not in group.runs.values()
+    )  # what others are compared with first
     if not any(run.results for run in runs):
         raise UserError("none of these runs has been evaluated: run `cacr evaluate RUN --data DATA` on each")
     by_path = {run.path: run for run in runs}
@@ -129,8 +134,12 @@ def _open_runs(paths: Sequence[Path]) -> list[Run]:
     problems, runs = [], []
     for path in paths:
         try:
-            run = Run.open(path)
-            _ = run.settings, run.budget, run.training, run.results
+            run = open_run_or_guest(path)
+            _ = (
+                run.results
+                if isinstance(run, Guest)
+                else (run.settings, run.budget, run.training, run.results)
+            )
             runs.append(run)
         except UserError as error:
             problems.append(str(error))
@@ -142,6 +151,8 @@ def _open_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def _group(runs: Sequence[Run]) -> list[Group]:
+    if not runs:
+        return []
     by_settings: dict[str, list[Run]] = {}
     for run in runs:
         key = json.dumps(run.learned, sort_keys=True)
@@ -209,12 +220,15 @@ def _notes(groups: Sequence[Group], runs: Mapping[Path, Run]) -> list[str]:
     notes = []
     seen = {group.name: {budget.views_seen for budget in group.budgets.values()} for group in groups}
     all_seen = set().union(*seen.values())
-    if max(all_seen) > (1 + _EQUAL_VIEWS) * min(all_seen):
-        shown = "; ".join(f"{name}: {_range(values)}" for name, values in seen.items())
+    if all_seen and max(all_seen) > (1 + _EQUAL_VIEWS) * min(all_seen):
+        shown = "; ".join(f"{name}: {_range(values)}" for name, values in seen.items() if values)
         notes.append(
             f"the runs have not seen the same number of views ({shown}): a difference may come from that"
         )
     for run in runs.values():
+        if isinstance(run, Guest):
+            notes.append(f"{run.name} was not trained here: what it has seen is not known")
+            continue
         if run.training.finished is False:
             notes.append(f"{run.path} has not come to its end")
         steps = {str(result.training.get("steps")) for result in run.results if result.subject == "encoder"}

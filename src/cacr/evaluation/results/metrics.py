@@ -61,6 +61,31 @@ def roc_auc(scores: Tensor, labels: Tensor) -> float:
     return sum(found) / len(found)
 
 
+UNEVEN = 1.5
+"""Times as many images in the largest class as in the smallest from which on a set is called unbalanced."""
+
+
+def recall_per_class(scores: Tensor, labels: Tensor) -> Tensor:
+    """(classes,) float64: the share of each class that is found; nan for classes that do not occur."""
+    right = torch.zeros(scores.shape[1], dtype=torch.double, device=scores.device)
+    right.index_add_(0, labels, _hits(scores, labels).double())
+    return right / torch.bincount(labels, minlength=scores.shape[1])
+
+
+def unbalanced_measures(scores: Tensor, labels: Tensor) -> dict[str, float]:
+    """What to look at beside accuracy where some classes have many more images than others; else nothing.
+
+    The balanced accuracy is the mean recall over classes; the AUC is that of ``roc-auc``.
+    """
+    if labels.ndim == 2:
+        return {}
+    count = torch.bincount(labels)
+    count = count[count > 0]
+    if len(count) < 2 or count.max() <= UNEVEN * count.min():
+        return {}
+    return {"balanced accuracy": mean_per_class(scores, labels), "AUC": roc_auc(scores, labels)}
+
+
 def _hits(scores: Tensor, labels: Tensor) -> Tensor:
     """(n,) whether the highest score is right; one that is not a number never is."""
     return (scores.argmax(dim=1) == labels) & ~scores.isnan().any(dim=1)

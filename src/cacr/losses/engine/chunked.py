@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cacr.losses.engine.caches import block_bytes, block_shape
 from cacr.losses.engine.masks import Mask
 
-# Rows and keys of a block: it stays in a processor's cache, or fills a GPU.
-_BLOCK_CPU = (512, 1024)
+# Rows and keys of a block: it stays in a core's caches, or fills a GPU.
+_BLOCK_CPU = block_shape(block_bytes())
 _BLOCK_ACCELERATOR = (4096, 4096)
 
 

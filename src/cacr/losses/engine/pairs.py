@@ -8,7 +8,7 @@ pairs and labels.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from cacr.losses.engine.ring import Ring
 
 Negatives = Literal["same", "cross", "cross_upper", "all"]
 
-NO_LOCAL_KEYS = "negatives 'same' need keys of every query view; local crops have none: use 'all'"
+NO_LOCAL_KEYS = "negatives 'same' need keys of every query view; local crops have none: use 'cross' or 'all'"
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Pairs:
             cross-view negatives come from the view of that positive. None: every positive of the query does.
         key_view: (G,) the view of that positive and of the group's negatives, where there is one.
         ring: The processes that hold the batch together, where these are the queries of this one alone.
+        keys: (W, M, dim) unit vectors of the positives, where every positive is a key of the same image.
+        key_of: The rows of ``keys`` that are the positives of each query view, K or fewer.
     """
 
     positives: Tensor
@@ -49,6 +51,8 @@ class Pairs:
     partner: tuple[int, ...] | None = None
     key_view: tuple[int, ...] | None = None
     ring: Ring | None = None
+    keys: Tensor | None = None
+    key_of: tuple[tuple[int, ...], ...] = ()
 
     def opposed(self) -> tuple[Tensor, Tensor | None]:
         """The positives that stand against each group's negatives, (G, M, K'), and where they are absent."""
@@ -59,6 +63,24 @@ class Pairs:
     def of_owner(self, x: Tensor) -> Tensor:
         """Values of the query views (Q, ...), for each group (G, ...)."""
         return x if self.owner == tuple(range(len(x))) else x[list(self.owner)]
+
+    def by_key(self) -> tuple[Tensor, Tensor | None]:
+        """The positives from the side of the keys: (W, M, B) cosines with B queries, and where there are fewer."""
+        holders: dict[int, list[tuple[int, int]]] = {}
+        for row, keys in enumerate(self.key_of):
+            for column, key in enumerate(keys):
+                holders.setdefault(key, []).append((row, column))
+        if not holders:
+            raise ValueError("these pairs have no keys that could be anchors: labels give none")
+        ordered = [held for _, held in sorted(holders.items())]
+        most = max(map(len, ordered))
+        places = torch.tensor([(held * most)[:most] for held in ordered], device=self.positives.device)
+        rows, columns = places.unbind(-1)
+        return self.positives[rows, :, columns].transpose(1, 2), _absent(ordered, self.positives.device)
+
+    def cosines_with(self, vectors: Tensor) -> Tensor:
+        """Products of each query with ``vectors`` (W, M, dim) in place of the keys of its positives, (Q, M, K)."""
+        return _cosines(self.queries, vectors, self.key_of)
 
     def log_count(self) -> Tensor:
         """The log of the number of negatives of each query, (M,) or a scalar."""
@@ -127,15 +149,34 @@ def in_batch(
     z = unit(z)
     queries = range(len(z)) if query_views is None else query_views
     keys = range(len(z)) if key_views is None else key_views
+    if negatives == "same" and not set(queries) <= set(keys):
+        raise ValueError(NO_LOCAL_KEYS)
     return _arrange(z, z, [(v, w) for v in queries for w in keys if v != w], negatives, ring)
 
 
-def positives_only(z: Tensor) -> Pairs:
-    """The other views of each image, for objectives without negatives; z (views, images, dim)."""
-    _check_embeddings(z)
-    z = unit(z)
-    _, positives, absent = _positives(z, z, _links(z, z))
-    return Pairs(positives, absent, z, (), tuple(range(len(z))))
+def positives_only(
+    queries: Tensor,
+    keys: Tensor | None = None,
+    *,
+    key_views: Sequence[int] | None = None,
+    ring: Ring | None = None,
+) -> Pairs:
+    """The other views of each image, for objectives without negatives.
+
+    Args:
+        queries: (query views, images, dim); normalised here.
+        keys: (key views, images, dim); normalised here. Default: the queries.
+        key_views: As for :func:`momentum`.
+        ring: As for :func:`in_batch`.
+    """
+    keys = queries if keys is None else keys
+    _check_embeddings(queries, "queries")
+    _check_embeddings(keys, "keys")
+    q, k = unit(queries), unit(keys)
+    found = _positives(q, k, _links(queries, keys, None, key_views))
+    q = _take(q, found.views)
+    owner = tuple(range(len(q)))
+    return Pairs(found.cosines, found.absent, q, (), owner, None, None, ring, k, found.key_of)
 
 
 def momentum(
@@ -191,20 +232,23 @@ def queued(
     _check_embeddings(queries, "queries")
     _check_embeddings(keys, "keys")
     q = unit(queries)
-    view_of, positives, absent = _positives(q, unit(keys), _links(queries, keys, query_views, key_views))
-    q = _take(q, view_of)
+    k = unit(keys)
+    found = _positives(q, k, _links(queries, keys, query_views, key_views))
+    q = _take(q, found.views)
     negatives = [Keys(queue, queue=True)]
     if in_batch:
         negatives.append(_other_images(q, list(range(len(q))), ring))
-    return Pairs(positives, absent, q, tuple(negatives), tuple(range(len(q))), ring=ring)
+    owner = tuple(range(len(q)))
+    return Pairs(found.cosines, found.absent, q, tuple(negatives), owner, None, None, ring, k, found.key_of)
 
 
-def image_text(images: Tensor, texts: Tensor) -> Pairs:
+def image_text(images: Tensor, texts: Tensor, *, ring: Ring | None = None) -> Pairs:
     """Images and captions: positives and negatives of a query are of the other modality.
 
     Args:
         images: (images, dim), or (views, images, dim) with several crops of an image; normalised here.
         texts: (images, dim), or (captions, images, dim) with several captions of an image; normalised here.
+        ring: As for :func:`in_batch`.
     """
     images, texts = (z[None] if z.dim() == 2 else z for z in (images, texts))
     z = torch.cat([images, texts])
@@ -212,7 +256,7 @@ def image_text(images: Tensor, texts: Tensor) -> Pairs:
     sides = range(len(images)), range(len(images), len(z))
     links = [(v, w) for here, there in (sides, sides[::-1]) for v in here for w in there]
     z = unit(z)
-    return _arrange(z, z, links, "cross")
+    return _arrange(z, z, links, "cross", ring)
 
 
 def labelled(z: Tensor, labels: Tensor) -> Pairs:
@@ -251,14 +295,18 @@ def _arrange(
 ) -> Pairs:
     """Pairs from unit vectors and ``links``, the (query view, key view) that are positives of one another."""
     check_choice(Negatives, negatives=negatives)
-    views, positives, absent = _positives(q, k, links)
+    found = _positives(q, k, links)
+    views = found.views
     if negatives in ("cross", "cross_upper"):
         kept = [(v, w) for v, w in links if negatives == "cross" or v < w]
         queries = _take(q, [v for v, _ in kept])
         keys = _other_images(k, [w for _, w in kept], ring)
         owner = tuple(views.index(v) for v, _ in kept)
         partner = tuple([w for u, w in links if u == v].index(w) for v, w in kept)
-        return Pairs(positives, absent, queries, (keys,), owner, partner, tuple(w for _, w in kept), ring)
+        key_view = tuple(w for _, w in kept)
+        return Pairs(
+            found.cosines, found.absent, queries, (keys,), owner, partner, key_view, ring, k, found.key_of
+        )
     queries, owner = _take(q, views), tuple(range(len(views)))
     if negatives == "same" and views[-1] >= len(k):
         raise ValueError(NO_LOCAL_KEYS)
@@ -266,30 +314,46 @@ def _arrange(
         keys = _other_images(k, views, ring)
     else:
         keys = _other_images(k, sorted({w for _, w in links}), ring, shared=True)
-    return Pairs(positives, absent, queries, (keys,), owner, ring=ring)
+    return Pairs(found.cosines, found.absent, queries, (keys,), owner, ring=ring, keys=k, key_of=found.key_of)
 
 
-def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> tuple[list[int], Tensor, Tensor | None]:
-    """The query views, their cosines with their positives (Q, M, K), and where a query has fewer than K."""
+class _Positives(NamedTuple):
+    """The query views, their cosines with their positives (Q, M, K), where these are absent, and their rows of keys."""
+
+    views: list[int]
+    cosines: Tensor
+    absent: Tensor | None
+    key_of: tuple[tuple[int, ...], ...]
+
+
+def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> _Positives:
+    """The positives of unit vectors q (views, M, dim) among k (key views, M, dim), by ``links``."""
     if q.shape[1] != k.shape[1]:
         raise ValueError(f"queries show {q.shape[1]} images, keys {k.shape[1]}: they must be the same images")
     views = sorted({v for v, _ in links})
     if not views:
         raise ValueError("no query has a positive: at least 2 views of every image are needed")
-    partners = [[w for u, w in links if u == v] for v in views]
-    most = max(map(len, partners))
+    key_of = tuple(tuple(w for u, w in links if u == v) for v in views)
+    return _Positives(views, _cosines(_take(q, views), k, key_of), _absent(key_of, q.device), key_of)
+
+
+def _absent(lists: Sequence[Sequence[Any]], device: torch.device) -> Tensor | None:
+    """(lists, 1, longest), true where a list is shorter than the longest; None where none is."""
+    most = max(map(len, lists))
+    if all(len(each) == most for each in lists):
+        return None
+    return torch.tensor([[n >= len(each) for n in range(most)] for each in lists], device=device)[:, None]
+
+
+def _cosines(q: Tensor, k: Tensor, key_of: Sequence[Sequence[int]]) -> Tensor:
+    """Products of each row of q (Q, M, dim) with its rows of k (W, M, dim), image by image: (Q, M, K)."""
     # One small product for each image gives all view pairs; autocast would round costs near zero.
     with full_precision(q.device):
         cosines = torch.bmm(q.transpose(0, 1), k.permute(1, 2, 0)).flatten(1)
-    place = [
-        v * len(k) + w for v, ws in zip(views, partners, strict=True) for w in (ws + ws[:1] * most)[:most]
-    ]
+    most = max(map(len, key_of))  # the first one fills the places of absent ones
+    place = [v * len(k) + w for v, ws in enumerate(key_of) for w in (*ws, *[ws[0]] * most)[:most]]
     cosines = cosines.index_select(1, torch.tensor(place, device=q.device))
-    absent = None
-    if any(len(ws) < most for ws in partners):
-        missing = [[n >= len(ws) for n in range(most)] for ws in partners]
-        absent = torch.tensor(missing, device=q.device)[:, None]
-    return views, cosines.reshape(-1, len(views), most).transpose(0, 1), absent
+    return cosines.reshape(-1, len(key_of), most).transpose(0, 1)
 
 
 def _take(z: Tensor, views: list[int]) -> Tensor:

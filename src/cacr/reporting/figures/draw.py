@@ -37,6 +37,7 @@ def draw_figures(
     out: Path | None = None,
     only: Sequence[str] = (),
     query: int = 0,
+    names: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> list[Drawn]:
     """Draw figures of run folders, each as PNG and SVG.
@@ -46,14 +47,15 @@ def draw_figures(
         out: folder for the files. Default: ``figures`` in the run folder, or for several runs in the current one.
         only: names of figures, see :data:`FIGURES`. Default: all that can be drawn.
         query: which of the kept images is the query.
+        names: what the runs are called; by default as their folders are.
         progress: called with the number of figures done and in all.
 
     Raises:
         UserError: an unknown name; one that was asked for cannot be drawn; or nothing at all can.
     """
-    names = list(only) or FIGURES.names()
-    kinds = {name: FIGURES[name] for name in names}  # an unknown one is told before anything is read
-    runs = open_runs(paths)
+    wanted = list(only) or FIGURES.names()
+    kinds = {name: FIGURES[name] for name in wanted}  # an unknown one is told before anything is read
+    runs = open_runs(paths, names)
     folder = out or (paths[0] / "figures" if len(paths) == 1 else Path("figures"))
     jobs = list(_jobs(runs, query, kinds))
     drawn = []
@@ -79,7 +81,7 @@ def _jobs(
     """(name, file, what draws it) of each figure."""
     for name, kind in kinds.items():
         if not kind.each_run:
-            yield name, name, partial(kind.draw, runs)
+            yield name, name, partial(kind.draw, runs, query) if kind.of_query else partial(kind.draw, runs)
             continue
         for run in runs:
             yield name, name if len(runs) == 1 else f"{name}-{run.name}", partial(kind.draw, run, query)

@@ -20,11 +20,13 @@ class Drawing:
         summary: one line for listings.
         draw: ``draw(runs)`` puts all runs into one figure; with ``each_run``, ``draw(run, query)`` draws one of them.
         each_run: whether there is one for each run.
+        of_query: whether a figure of all runs is about one query: ``draw(runs, query)``.
     """
 
     summary: str
     draw: "Callable[..., Figure]"
     each_run: bool
+    of_query: bool = False
 
     def __post_init__(self) -> None:
         # listings take the first line of a registered thing's documentation
@@ -35,14 +37,16 @@ FIGURES: Registry[Drawing] = Registry("figure")
 """What can be asked for by name."""
 
 
-def register_figure(name: str, summary: str, *, each_run: bool = False) -> Callable[[Draw], Draw]:
+def register_figure(
+    name: str, summary: str, *, each_run: bool = False, of_query: bool = False
+) -> Callable[[Draw], Draw]:
     """A decorator that makes a function known as the figure ``name``, see :class:`Drawing`.
 
     The function raises a :class:`cacr.errors.UserError` where the runs do not have what it needs.
     """
 
     def remember(draw: Draw) -> Draw:
-        FIGURES.register(name)(Drawing(summary, draw, each_run))
+        FIGURES.register(name)(Drawing(summary, draw, each_run, of_query))
         return draw
 
     return remember

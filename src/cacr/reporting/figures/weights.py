@@ -1,4 +1,6 @@
-"""How hard a query is pulled and pushed: its positives and negatives as images, their weights as bars."""
+"""How hard a query is pulled and pushed: all weights, and the positives and negatives at both ends as images."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -7,23 +9,22 @@ from torch import Tensor
 
 from cacr.errors import UserError
 from cacr.reporting.figures.registry import register_figure
-from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, text
-from cacr.reporting.weighing import weigh
+from cacr.reporting.figures.style import NEGATIVE, POSITIVE, QUERY, plain_axes, text
+from cacr.reporting.weighing import Weighted, weigh
 from cacr.runs.run import Run
+from cacr.runs.snapshots import Pictures, Snapshot
 
-SHOWN = 6
-"""Negatives of the highest and of the lowest weights that are drawn."""
-
-_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}
+SHOWN = 4
+"""Positives and negatives of the highest and of the lowest weights that are drawn, as in the paper."""
 
 
 @register_figure(
     "weights",
-    "a query with its positives and negatives as images, their weights as bars; one for each run",
+    "all weights of a query, and the positives and negatives at both ends as images; one for each run",
     each_run=True,
 )
 def weights_figure(run: Run, query: int = 0) -> Figure:
-    """Positives with pi+, and the negatives with the highest and the lowest pi-, after the last epoch.
+    """Weights after the last epoch: all pi+ and pi-, then the images at both ends, above what they were made from.
 
     Args:
         run: one with pictures of its held-out images.
@@ -31,6 +32,41 @@ def weights_figure(run: Run, query: int = 0) -> Figure:
 
     Raises:
         UserError: nothing is kept, or the query is not among it.
+    """
+    last, pictures = _kept(run, query)
+    found = weigh(last.z, t_pos=run.t_pos, t_neg=run.t_neg).of(query)
+    highest, lowest = found.extremes(min(SHOWN, (last.z.shape[1] - 1) // 2))
+    figure = Figure(figsize=(8, 8.6), layout="constrained")
+    figure.suptitle(text(f"{run.name}, epoch {last.epoch:g}"), fontsize=10)
+    top, *rows = np.asarray(figure.subfigures(4, 1, height_ratios=(1, 1.3, 1.3, 1.3))).tolist()
+    _distributions(top, found, run)
+    views, originals = pictures.queries[:, query], pictures.originals
+    order = found.strongest(len(found.positives))
+    ends = order if len(order) <= 2 * SHOWN else order[:SHOWN] + order[-SHOWN:]
+    positive = [(views[view + 1], None, float(found.positives[view])) for view in ends]
+    own = None if originals is None else originals[query]
+    _row(rows[0], "positives, the highest weight first", positive, POSITIVE, (views[0], own))
+    for part, title, chosen in (
+        (rows[1], "negatives with the highest weights", highest),
+        (rows[2], "negatives with the lowest weights", lowest),
+    ):
+        shown = [
+            (
+                pictures.first[image],
+                None if originals is None else originals[image],
+                float(found.negatives[image]),
+            )
+            for image in chosen
+        ]
+        _row(part, title, shown, NEGATIVE, None)
+    return figure
+
+
+def _kept(run: Run, query: int) -> tuple[Snapshot, Pictures]:
+    """The last embeddings of a run's batch, and its pictures.
+
+    Raises:
+        UserError: see :func:`weights_figure`.
     """
     snapshots, pictures = run.snapshots, run.pictures
     if pictures is None:
@@ -47,91 +83,59 @@ def weights_figure(run: Run, query: int = 0) -> Figure:
         )
     if not 0 <= query < pictures.queries.shape[1]:
         raise UserError(f"query {query} is not one of the {pictures.queries.shape[1]} that are kept")
-    found = weigh(last.z, t_pos=run.t_pos, t_neg=run.t_neg).of(query)
-    highest, lowest = found.extremes(min(SHOWN, (last.z.shape[1] - 1) // 2))
-    figure = Figure(figsize=(8, 5.6), layout="constrained")
-    figure.suptitle(text(f"{run.name}, epoch {last.epoch:g}"), fontsize=10)
-    top, middle, bottom = np.asarray(figure.subfigures(3, 1)).tolist()
-    views = pictures.queries[:, query]
-    _row(
-        top,
-        "positives",
-        views[1:],
-        found.positives,
-        "π⁺",
-        run.t_pos,
-        POSITIVE,
-        1 / len(found.positives),
-        views[0],
-    )
-    even = 1 / (len(found.negatives) - 1)
-    for part, title, chosen in (
-        (middle, "negatives with the highest weights", highest),
-        (bottom, "negatives with the lowest weights", lowest),
+    return last, pictures
+
+
+def _distributions(part: SubFigure, found: Weighted, run: Run) -> None:
+    """All of pi+ and all of pi-, the highest first; dotted: what each would weigh if all weighed the same."""
+    others = np.delete(found.negatives.numpy(), found.query)
+    left, right = part.subplots(1, 2, gridspec_kw={"width_ratios": (1, 4)})
+    for axes, weights, colour, title in (
+        (left, found.positives.numpy(), POSITIVE, f"π⁺ of all positives (t⁺ = {run.t_pos:g})"),
+        (right, others, NEGATIVE, f"π⁻ of all negatives (t⁻ = {run.t_neg:g})"),
     ):
-        _row(
-            part,
-            title,
-            pictures.first[chosen],
-            found.negatives[chosen],
-            "π⁻",
-            run.t_neg,
-            NEGATIVE,
-            even,
-            None,
-        )
-    return figure
+        axes.bar(np.arange(1, len(weights) + 1), np.sort(weights)[::-1], color=colour, width=0.9)
+        axes.axhline(1 / len(weights), color="black", linestyle=":", linewidth=1)
+        axes.set_title(title, fontsize=9)
+        plain_axes(axes, x="", y="")
 
 
 def _row(
     part: SubFigure,
     title: str,
-    images: Tensor,
-    weights: Tensor,
-    sign: str,
-    t: float,
+    shown: Sequence[tuple[Tensor, Tensor | None, float]],
     colour: str,
-    even: float,
-    query: Tensor | None,
+    query: tuple[Tensor, Tensor | None] | None,
 ) -> None:
-    """Images in a row, each above the bar of its weight; ``even`` is the weight if all were alike."""
-    columns = max(SHOWN, len(images)) + 1
-    part.suptitle(f"{title} (t{sign[-1]} = {t:g})", fontsize=9, x=0.01, ha="left")
-    axes = part.subplots(2, columns, gridspec_kw={"height_ratios": (1, 0.6)})
+    """Views in a row with their weights, the original images below.
+
+    Args:
+        part: where to draw.
+        title: of the row.
+        shown: view, original image and weight of each.
+        colour: of the frames.
+        query: its view and its original image, before the others.
+    """
+    columns = max(SHOWN, len(shown)) + 1
+    part.suptitle(title, fontsize=9, x=0.01, ha="left")
+    axes = part.subplots(2, columns, squeeze=False)
     for place in axes.flat:
         place.set_axis_off()
     if query is not None:
-        _picture(axes[0, 0], query, QUERY)
         axes[0, 0].set_title("query", fontsize=8)
-    top = max(float(weights.max()), even) * 1.35
-    for place, (image, weight) in enumerate(zip(images, weights.tolist(), strict=True), 1):
-        _picture(axes[0, place], image, colour)
-        bar = axes[1, place]
-        bar.bar([0], [weight], color=colour, width=0.6)
-        bar.axhline(even, color="black", linestyle=":", linewidth=1)
-        bar.set(xlim=(-0.6, 0.6), ylim=(0, top))
-        bar.annotate(
-            f"{weight:.2g}",
-            (0, weight),
-            (0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-            bbox=_PAPER,
-        )
-    axes[1, 0].annotate(
-        f"{sign}\ndotted: even,\n{even:.2g}",
-        (0.5, 0.5),
-        xycoords="axes fraction",
-        ha="center",
-        va="center",
-        fontsize=8,
-    )
+        _pictures((axes[0, 0], axes[1, 0]), *query, QUERY)
+    for column, (view, original, weight) in enumerate(shown, 1):
+        axes[0, column].set_title(f"{weight:.2g}", fontsize=8)
+        _pictures((axes[0, column], axes[1, column]), view, original, colour)
 
 
-def _picture(axes: Axes, image: Tensor, colour: str) -> None:
-    axes.set_axis_on()
-    axes.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest")
-    axes.set(xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set(color=colour, linewidth=2)
+def _pictures(axes: Sequence[Axes], view: Tensor, original: Tensor | None, colour: str) -> None:
+    """A view, and below it the image that it was made from."""
+    for place, image in zip(axes, (view, original), strict=True):
+        if image is None:
+            continue
+        place.set_axis_on()
+        place.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest")
+        place.set(xticks=[], yticks=[])
+        for spine in place.spines.values():
+            spine.set(color=colour, linewidth=2)

@@ -67,6 +67,11 @@ function each(count, image, item) {
   return Array.from({ length: count }, (_, j) => item(image * count + j));
 }
 
+/** Whether images were pushed from captions, not from each other. */
+function withCaptions(runs) {
+  return runs.every((run) => run.reads_captions);
+}
+
 /** The chosen image with its nearest neighbours and its hardest pushes, for each run. */
 function chosenPanel(state, runs) {
   const panel = make("div", { class: "chosen", role: "region", "aria-label": "Chosen image", "aria-live": "polite" });
@@ -81,7 +86,7 @@ function chosenPanel(state, runs) {
     );
   const show = (image) => {
     if (image < 0) {
-      panel.replaceChildren(make("p", { class: "soft" }, "Click a point, or go to it with N and press Enter, to see its nearest neighbours and what it is pushed from hardest."));
+      panel.replaceChildren(make("p", { class: "soft" }, `Click a point, or go to it with N and press Enter, to see its nearest neighbours${withCaptions(runs) ? "" : " and what it is pushed from hardest"}.`));
       return;
     }
     const parts = gallery.maps.map((map, number) =>
@@ -91,8 +96,10 @@ function chosenPanel(state, runs) {
         gallery.maps.length > 1 ? make("h3", {}, runs[number].name) : null,
         make("h3", {}, "Nearest neighbours, by the cosine of features"),
         images(gallery.neighboursOf(map, image), "cos", "near"),
-        make("h3", {}, "Pushed from hardest: times the weight of an average negative"),
-        images(gallery.pushesOf(map, image), "×", "away")
+        withCaptions(runs) ? null : [
+          make("h3", {}, "Pushed from hardest: times the weight of an average negative"),
+          images(gallery.pushesOf(map, image), "×", "away")
+        ]
       )
     );
     panel.replaceChildren(

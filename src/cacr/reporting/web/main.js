@@ -13,7 +13,9 @@ function section(id, title, ...children) {
 function verdict(run) {
   const found = run.verdict;
   if (!found) return [make("p", { class: "soft" }, "This run has no verdict: it was made without diagnostics, or has not got far enough.")];
-  const [kind, sign] = { healthy: ["good", "✓"], "not sure": ["unsure", "?"] }[found.verdict] ?? ["bad", "⚠"];
+  const unsure = ["unsure", "?"];
+  const signs = { healthy: ["good", "✓"], "not sure yet": unsure, "too few images": unsure };
+  const [kind, sign] = signs[found.verdict] ?? ["bad", "⚠"];
   const bullets = (title, lines) => (lines.length ? [make("p", { class: "soft" }, title), make("ul", {}, lines.map((line) => make("li", {}, line)))] : []);
   const earlier = found.history.filter((item, i, list) => i === 0 || item.verdict !== list[i - 1].verdict);
   return [
@@ -49,7 +51,27 @@ function overview() {
 
 function results() {
   const any = page.runs.some((run) => run.results.rows.length);
-  section("results", "Results", any ? resultsTable(page.runs) : make("p", { class: "soft" }, "Nothing has been evaluated yet; `cacr evaluate` does it, where some images have labels."));
+  section("results", "Results", any ? [resultsTable(page.runs), detections(page.runs)] : make("p", { class: "soft" }, "Nothing has been evaluated yet; `cacr evaluate` does it, where some images have labels."));
+}
+
+/** Captions that are taken for another image's, and how images weigh captions; nothing where none were measured. */
+function captions() {
+  const shown = page.runs.filter((run) => run.captions);
+  if (!shown.length) return;
+  section(
+    "captions",
+    "Captions",
+    shown.map((run) => [
+      shown.length > 1 ? make("h3", {}, run.name) : null,
+      make("p", { class: "soft" }, `Measured on ${run.captions.data}. Weights are those of negatives; 1 is what each would weigh if all weighed the same.`),
+      make("details", { open: true }, make("summary", {}, "Captions of other images that an image is pushed from hardest"),
+        table(["caption of the image", "cosine", "captions that weigh most"], run.captions.weights, { label: "weights of captions", kind: "words" })),
+      run.captions.confused.length
+        ? make("details", { open: true }, make("summary", {}, "Most confused: the nearest caption is another image's"),
+            table(["caption of the image", "taken for"], run.captions.confused, { label: "confused captions", kind: "words" }))
+        : null,
+    ])
+  );
 }
 
 function curves() {
@@ -64,6 +86,7 @@ function perRun(gallery, content) {
 }
 
 function weights(gallery) {
+  if (withCaptions(page.runs)) return;
   section(
     "weights",
     "Weights of positives and negatives",
@@ -94,6 +117,17 @@ function mapSection(gallery) {
 }
 
 function pairs(gallery) {
+  if (!withCaptions(page.runs)) pushed(gallery);
+  section(
+    "duplicates",
+    "Near-duplicates",
+    make("p", { class: "soft" }, "Near neighbours whose pixels, at 32 × 32, correlate by 0.98 or more: perhaps the same picture twice."),
+    perRun(gallery, (map) => pairList(gallery, map.lists.duplicates, (v) => `correlation ${v.toFixed(3)}`, "correlation"))
+  );
+}
+
+/** Images that training pushes apart. */
+function pushed(gallery) {
   section(
     "hardest",
     "Hardest negatives",
@@ -107,12 +141,6 @@ function pairs(gallery) {
     make("p", {}, "Two images of the same thing should not be pushed apart; where training does so all the same, they are false negatives. It has no labels and cannot know, but you can see it here."),
     make("p", { class: "soft" }, "Pairs pushed apart hardest whose features agree (each is among the other's nearest neighbours): perhaps the same thing, which should not be pushed apart. Worth a look by a person who knows the data."),
     perRun(gallery, (map) => pairList(gallery, map.lists.false, (v) => `× ${rough(v)}`, "relative weight"))
-  );
-  section(
-    "duplicates",
-    "Near-duplicates",
-    make("p", { class: "soft" }, "Near neighbours whose pixels, at 32 × 32, correlate by 0.98 or more: perhaps the same picture twice."),
-    perRun(gallery, (map) => pairList(gallery, map.lists.duplicates, (v) => `correlation ${v.toFixed(3)}`, "correlation"))
   );
 }
 
@@ -133,6 +161,7 @@ async function build() {
   if (gallery) mapSection(gallery);
   else section("map", "Map of the images", make("p", { class: "soft" }, page.missing));
   results();
+  captions();
   if (gallery) pairs(gallery);
   curves();
   if (gallery) weights(gallery);

@@ -4,6 +4,7 @@ const ABOUT = {
   encoder: "encoder: what this run has learned",
   start: "start: the weights that it started from",
   untrained: "untrained: the same network with random weights",
+  scratch: "scratch: the same network, trained from new random weights",
   pixels: "pixels: no network at all",
 };
 
@@ -35,4 +36,14 @@ function resultsTable(runs) {
     make("p", { class: "soft" }, subjects.map((name) => ABOUT[name] ?? name).join("; ") + ". ± is the spread over draws of the labels."),
     make("details", {}, make("summary", {}, "How it was measured: data and settings"), make("ul", { class: "how" }, how)),
   ];
+}
+
+/** The best and the worst images of detectors, with what was found on them, and the score in each class. */
+function detections(runs) {
+  return runs.flatMap((run) => (run.detections ?? []).map((found) => [
+    make("h3", {}, `${runs.length > 1 ? `${run.name}: ` : ""}${found.title}`),
+    found.source ? make("p", { class: "soft" }, "The best images, then the worst. Green: what is there; blue: found; orange: found where nothing is.") : null,
+    found.source ? make("img", { class: "detections", src: found.source, alt: `Images with the boxes of ${found.title}` }) : null,
+    found.classes.length ? table(["class", found.metric], found.classes, { label: `${found.title} by class`, copied: [["class", found.metric], ...found.classes] }) : null,
+  ]));
 }

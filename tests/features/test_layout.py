@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cacr.diagnostics.layout import aligned, clusters, layout
+from cacr.features.layout import aligned, clusters, layout
 
 
 def _blobs(count: int, dim: int = 16, each: int = 30, noise: float = 0.1) -> tuple[torch.Tensor, np.ndarray]:

@@ -1,0 +1,174 @@
+"""Steps per second of the methods that lightly has, ours over lightly's: same encoder, heads, batch and views.
+
+Both make the same steps on the same views, which are there already: forward, backward and one SGD step. Lightly's side
+is written as its own examples are: one forward for each view, its modules and losses. The two take turns, and the
+quickest step of each counts.
+
+    python benchmarks/against_lightly.py                 # after pip install 'cacr[bench]'
+"""
+
+import argparse
+import copy
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Step = Callable[[Tensor], None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--width", type=float, default=0.25)
+    parser.add_argument("--size", type=int, default=32, help="of the images, in pixels")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--methods", nargs="+", choices=list(PEERS), default=list(PEERS))
+    options = parser.parse_args()
+    print("| method | steps/s | lightly | ratio |\n|---|---|---|---|")
+    for name in options.methods:
+        ours, encoder = make_ours(name, options)
+        views = torch.randn(2, options.batch_size, 3, options.size, options.size)
+        contestants = {"ours": ours, "lightly": make_peer(name, encoder)}
+        times: dict[str, list[float]] = {who: [] for who in contestants}
+        for number in range(options.rounds + 2):
+            for who, step in contestants.items():
+                started = time.perf_counter()
+                step(views)
+                if number >= 2:  # the first ones warm caches
+                    times[who].append(time.perf_counter() - started)
+        mine, theirs = (1 / min(times[who]) for who in ("ours", "lightly"))
+        print(f"| {name} | {mine:.2f} | {theirs:.2f} | {mine / theirs:.2f} |", flush=True)
+
+
+def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
+    """A step of our method, as a run builds it, and a copy of its encoder."""
+    from cacr.training.build import build_method
+    from cacr.training.check import check_settings
+    from cacr.training.layers import with_recipe
+    from cacr.training.optimizers import build_optimizer
+    from cacr.training.resolve import Described, resolve
+
+    values = {"data": "x", "method": name, "encoder": "small_alexnet", "width": options.width}
+    values |= {
+        "image_size": options.size,
+        "batch_size": options.batch_size,
+        "epochs": 1,
+        "first_layer": "random",
+    }
+    data = Described("x", 50_000, options.size, in_memory=True)
+    settings = resolve(check_settings(with_recipe(values)), data, world_size=1, device=torch.device("cpu"))
+    method, _ = build_method(settings)
+    encoder = copy.deepcopy(method.encoder)
+    optimizer = build_optimizer(settings, method.train())
+
+    def step(views: Tensor) -> None:
+        method.before_step(1, 100, 0)
+        method([views])["loss"].backward()
+        method.hold_gradients()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        method.after_step(1, 100)
+
+    return step, encoder
+
+
+def make_peer(name: str, encoder: Any) -> Step:
+    """A step with lightly's modules, of the widths that ours has."""
+    from cacr.encoders.heads import usual_dim, usual_hidden
+
+    features, width = encoder.feature_dim, encoder.info.width
+    head = {"swav": "simclr", "vicreg": "barlow_twins"}.get(name, name)
+    hidden = usual_hidden(head, features, width)
+    parts, loss, after = PEERS[name](encoder, features, hidden, usual_dim(head, lambda: features, width))
+    optimizer = torch.optim.SGD(
+        [p for p in parts.parameters() if p.requires_grad], lr=0.01, momentum=0.9, fused=True
+    )
+
+    def step(views: Tensor) -> None:
+        loss(*views).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        after()
+
+    return step
+
+
+def _nothing() -> None:
+    return None
+
+
+def _byol(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+    from lightly.loss import NegativeCosineSimilarity
+    from lightly.models.modules import BYOLPredictionHead, BYOLProjectionHead
+    from lightly.models.utils import deactivate_requires_grad, update_momentum
+
+    student = nn.Sequential(encoder, BYOLProjectionHead(features, hidden, dim))
+    predictor, teacher = BYOLPredictionHead(dim, hidden, dim), copy.deepcopy(student)
+    deactivate_requires_grad(teacher)
+    cosine = NegativeCosineSimilarity()
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        p = [predictor(student(view)) for view in (x, y)]
+        with torch.no_grad():
+            z = [teacher(view) for view in (x, y)]
+        return (cosine(p[0], z[1]) + cosine(p[1], z[0])) / 2  # type: ignore[no-any-return]
+
+    parts = nn.ModuleList([student, predictor])
+    return parts, loss, lambda: update_momentum(student, teacher, 0.996)
+
+
+def _simsiam(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+    from lightly.loss import NegativeCosineSimilarity
+    from lightly.models.modules import SimSiamPredictionHead, SimSiamProjectionHead
+
+    student = nn.Sequential(encoder, SimSiamProjectionHead(features, hidden, dim))
+    predictor, cosine = SimSiamPredictionHead(dim, dim // 4, dim), NegativeCosineSimilarity()
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        z = [student(view) for view in (x, y)]
+        p = [predictor(each) for each in z]
+        return (cosine(p[0], z[1].detach()) + cosine(p[1], z[0].detach())) / 2  # type: ignore[no-any-return]
+
+    return nn.ModuleList([student, predictor]), loss, _nothing
+
+
+def _swav(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+    from lightly.loss import SwaVLoss
+    from lightly.models.modules import SwaVProjectionHead, SwaVPrototypes
+
+    student = nn.Sequential(encoder, SwaVProjectionHead(features, hidden, dim))
+    prototypes, swapped = SwaVPrototypes(dim, 500), SwaVLoss()  # as many as ours for 50,000 images
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        z = [nn.functional.normalize(student(view), dim=1) for view in (x, y)]
+        return swapped([prototypes(each) for each in z], [])  # type: ignore[no-any-return]
+
+    return nn.ModuleList([student, prototypes]), loss, prototypes.normalize
+
+
+def _of_views(name: str) -> Callable[..., Any]:
+    def make(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+        from lightly.loss import BarlowTwinsLoss, VICRegLoss
+        from lightly.models.modules import BarlowTwinsProjectionHead
+
+        student = nn.Sequential(encoder, BarlowTwinsProjectionHead(features, hidden, dim))
+        criterion = BarlowTwinsLoss() if name == "barlow_twins" else VICRegLoss()
+        return student, lambda x, y: criterion(student(x), student(y)), _nothing
+
+    return make
+
+
+PEERS: dict[str, Callable[..., Any]] = {
+    "byol": _byol,
+    "simsiam": _simsiam,
+    "swav": _swav,
+    "barlow_twins": _of_views("barlow_twins"),
+    "vicreg": _of_views("vicreg"),
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Every method on CIFAR-10 after the same number of views, each at the best of three rates, with two seeds.
+
+Quarter-width ``small_alexnet``, 20,000 training images, 200,000 views of them, batches of 128. A method has three
+rates: its own, a third and three times of it. Each is trained once without 2,000 held-out training images and judged on
+them; the best is trained on all training images with two seeds and judged on 2,000 test images. Accuracy is that of kNN
+from all labels under the same reader, and of a ridge classifier from 10 labels per class, beside those of the weights
+that the run started from. A cell is one small JSON file; finished cells are not repeated, an unfinished one goes on
+from its last checkpoint, so the command can be stopped at any time and given again. Two processes share the work:
+neither begins a method that the other is at. They take one thread each.
+
+    python benchmarks/methods.py run --data DATA --work runs/methods       # at most three hours of two cores
+    python benchmarks/methods.py run --methods byol swav --data DATA --work runs/methods
+    python benchmarks/methods.py run --methods byol --views 800000 --data DATA --work runs/methods   # longer runs
+    python benchmarks/methods.py table
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from _sets import prepare
+
+RESULTS = Path(__file__).parent / "results" / "methods"
+VIEWS, BATCH, SEEDS = 200_000, 128, (0, 1)
+FACTORS = {"third": 1 / 3, "own": 1.0, "triple": 3.0}
+USUAL_VIEWS = 5
+"""Of an image, for methods that do not say how many they take."""
+
+READER = "half_white", 256
+"""How features are compared: the reader that the sweep chose by."""
+
+ORDER = (
+    *("cacr", "simclr", "byol", "simsiam", "moco_v2", "moco_v3", "swav", "barlow_twins", "vicreg"),
+    *("lejepa", "fnc", "ascl", "adaclr", "align_uniform", "hard_negative", "cmc", "triplet", "simclr_v2"),
+)
+"""All methods of images without captions; who stops early has the best known ones."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
+    parser.add_argument("action", choices=["run", "table"])
+    parser.add_argument("--data", type=Path, help="folder with cifar-10-batches-py")
+    parser.add_argument("--work", type=Path, default=Path("runs/methods"), help="arrays and run folders")
+    parser.add_argument("--methods", nargs="+", choices=ORDER, default=ORDER)
+    parser.add_argument("--views", type=int, default=VIEWS, help="of all images together, in each run")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the cells are kept")
+    options = parser.parse_args()
+    if options.action == "table":
+        print(table(options.methods, options.results, options.views))
+        return
+    if options.data is None:
+        parser.error("--data is missing: the folder with cifar-10-batches-py")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported, below
+    for method in options.methods:
+        with at_work(options.work / f"{method}.lock") as free:
+            if free:
+                run_method(method, options)
+            else:
+                print(f"{method}: another process is at it", flush=True)
+
+
+@contextmanager
+def at_work(lock: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether no other process is in the same block; a process that dies leaves it, however it dies."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def run_method(method: str, options: argparse.Namespace) -> None:
+    """The cells of a method: its rates, then the seeds at the best of them."""
+    with at_work(options.work / "sets.lock", wait=True):
+        parts = prepare("cifar10", options.data, options.work)
+    tried = {
+        name: cell(
+            f"{method}-{options.views}-choose-{name}", method, factor, 0, parts.fit, parts.judge, options
+        )
+        for name, factor in FACTORS.items()
+    }
+    best = max(tried, key=lambda name: tried[name]["knn"])
+    for seed in SEEDS:
+        name = f"{method}-{options.views}-test-{seed}"
+        cell(name, method, FACTORS[best], seed, parts.train, parts.test, options)
+
+
+def cell(
+    name: str, method: str, factor: float, seed: int, fit: str, judge: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """A training and its accuracies, or what is known of it."""
+    file: Path = options.results / f"{name}.json"
+    if not file.exists():
+        from cacr.files import write_atomically
+
+        found = train(method, factor, seed, fit, judge, options.views, options.work / name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            file, (json.dumps({"method": method, "seed": seed, **found}, indent=1) + "\n").encode()
+        )
+        print(name, found["knn"], "start", found["start knn"], flush=True)
+    known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return known
+
+
+def train(
+    method: str, factor: float, seed: int, fit: str, judge: str, views: int, out: Path
+) -> dict[str, Any]:
+    """Train a method and measure it beside its start."""
+    from cacr import load_encoder
+    from cacr.methods import METHODS
+    from cacr.runs.run import Run
+    from cacr.training.diverged import DivergedError
+    from cacr.training.optimizers import USUAL
+    from cacr.training.pretrain import pretrain
+
+    made = METHODS[method].settings
+    rate = made.get("base_lr", USUAL[made.get("optimizer", "sgd")].base_lr) * factor
+    seen = made.get("views", USUAL_VIEWS)
+    values = {
+        "data": fit,
+        "method": method,
+        "encoder": "small_alexnet",
+        "width": 0.25,
+        "image_size": 32,
+        "preset": "cifar",
+        "batch_size": BATCH,
+        "max_steps": max(1, views // (BATCH * seen)),
+        "views": seen,
+        "base_lr": rate,
+        "seed": seed,
+        "held_out": 0,
+        "measure_every_epochs": 0,
+    }
+    facts = {"base_lr": rate, "factor": factor, "steps": values["max_steps"], "views": seen}
+    began = time.process_time()
+    try:
+        if pretrain(values, out, resume=True).status == "interrupted":
+            sys.exit(130)  # nothing is judged before it is trained
+    except DivergedError as error:  # a rate at which it diverges is a result
+        start = accuracies(load_encoder(out / "start"), fit, judge, seed, "start ")
+        return {"knn": 0.0, "ridge": 0.0, **start, **facts, "failed": error.what}
+    spent = time.process_time() - began  # since the last start, if it was stopped
+    facts |= {"processor_seconds": round(spent, 1), "precision": Run.open(out).settings.precision}
+    return {
+        **accuracies(load_encoder(out), fit, judge, seed),
+        **accuracies(load_encoder(out / "start"), fit, judge, seed, "start "),
+        **facts,
+    }
+
+
+def accuracies(encoder: Any, fit: str, judge: str, seed: int, prefix: str = "") -> dict[str, float]:
+    """Mean accuracy over classes, of kNN from all labels and of a ridge classifier from 10 labels per class."""
+    import torch
+    from sweep import few_labels, per_class
+
+    from cacr.data import open_source
+    from cacr.evaluation.protocols.knn import knn_predict
+    from cacr.features.encode import encode
+    from cacr.features.reader import fit_reader
+
+    sources = [open_source(data) for data in (fit, judge)]
+    train, test = (encode(encoder, source).values for source in sources)
+    labels, truth = (torch.as_tensor(source.labels, dtype=torch.int64) for source in sources)
+    reader = fit_reader(train, *READER)
+    said = knn_predict(reader(train), labels, reader(test), k=20, temperature=0.07)
+    few = few_labels(train.numpy(), test.numpy(), labels.numpy(), truth.numpy(), seed)
+    return {
+        f"{prefix}knn": round(per_class(said.numpy(), truth.numpy()), 4),
+        f"{prefix}ridge": round(mean(few), 4),
+    }
+
+
+def table(methods: tuple[str, ...], results: Path, views: int) -> str:
+    """The methods by their mean over seeds, as a table in Markdown; those without a finished seed are named below."""
+    rows, missing = [], []
+    for method in methods:
+        files = [results / f"{method}-{views}-test-{seed}.json" for seed in SEEDS]
+        cells = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+        if not cells:
+            missing.append(method)
+            continue
+        knn, ridge = ([100 * each[name] for each in cells] for name in ("knn", "ridge"))
+        gains = [
+            100 * mean(each[name] - each[f"start {name}"] for each in cells) for name in ("knn", "ridge")
+        ]
+        first = cells[0]
+        which = min(FACTORS, key=lambda name: abs(FACTORS[name] - first["factor"]))
+        texts = (", ".join(f"{each:.1f}" for each in scores) for scores in (knn, ridge))
+        figures = " | ".join(f"{text} ({gain:+.1f})" for text, gain in zip(texts, gains, strict=True))
+        rows.append(
+            (mean(knn), f"| `{method}` | {figures} | {first['base_lr']:.3g} ({which}) | {first['steps']} |")
+        )
+    head = (
+        "| method | kNN, each seed (over its start) | 10 labels per class | base_lr (of its own) | steps |\n"
+        "|---|---|---|---|---|"
+    )
+    text = "\n".join([head, *(row for _, row in sorted(rows, reverse=True))])
+    return f"{text}\n\nNot run yet: {', '.join(missing)}." if missing else text
+
+
+if __name__ == "__main__":
+    main()

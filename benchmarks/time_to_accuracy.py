@@ -1,0 +1,222 @@
+"""What a user would pick instead: ``cacr pretrain --time T`` against lightly's SimCLR in the same time, and in 4 T.
+
+Same machine, same encoder (quarter-width ``small_alexnet``), same size of images, same precision, same reader. The
+contestants:
+
+- ``cacr``: ``cacr pretrain TRAIN --time T``, nothing set but the size of the images and the encoder;
+- ``lightly``: SimCLR as in lightly's own CIFAR-10 benchmark: batches of 512, SGD with momentum 0.9 and a rate of
+  0.06 x batch / 128, weight decay 5e-4, a cosine, temperature 0.5, its transform in the workers of a loader;
+- ``tuned``: the same with the best of six pairs of a rate and a temperature, each tried for T, judged on held-out
+  training images; begins with Kaiming's weights, as cacr does.
+
+Accuracy on test images: kNN from all labels and a ridge classifier from 10 labels per class (as in ``sweep.py``). Every
+cell is one small JSON file; finished cells are not repeated. On an idle machine, after ``pip install 'cacr[bench]'``:
+
+    python benchmarks/time_to_accuracy.py run --data DATA --work runs/time --minutes 5
+    python benchmarks/time_to_accuracy.py table --minutes 5
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from _sets import Parts, prepare
+from sweep import READ, accuracies
+
+RESULTS = Path(__file__).parent / "results" / "time_to_accuracy"
+SETS = {"cifar10": 32, "imagenette": 64, "flowers102": 64}
+"""Set -> side of the images; rules were chosen on the first, and on neither of the others."""
+
+ENCODER, WIDTH = "small_alexnet", 0.25
+BATCH, RATE, TEMPERATURE = 512, 0.06 * 512 / 128, 0.5
+TRIALS = tuple(product((RATE / 3, RATE, 3 * RATE), (0.1, 0.5)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
+    parser.add_argument("action", choices=["run", "table", "cell"])
+    parser.add_argument(
+        "--data", type=Path, help="folder with cifar-10-batches-py, transfer, imagenette-mini"
+    )
+    parser.add_argument("--work", type=Path, default=Path("runs/time"), help="arrays and run folders")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--minutes", type=float, default=5.0, help="T")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--settings", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.action == "table":
+        print_table(options)
+    elif options.action == "cell":
+        settings = json.loads(options.settings)
+        print(json.dumps(train_lightly(**settings)))
+    else:
+        for name in options.sets:
+            run_set(name, options)
+
+
+def run_set(name: str, options: argparse.Namespace) -> None:
+    """All cells of a set: tune lightly once, then every contestant with every seed."""
+    parts = prepare(name, options.data, options.work / "sets")
+    own = {"rate": RATE, "temperature": TEMPERATURE, "weights": "paper"}
+    best = tuned(name, parts, options)
+    for seed in options.seeds:
+        least = options.minutes
+        cell("cacr", name, least, seed, partial(train_cacr, name, parts, least, seed, options.work))
+        for minutes, (contestant, values) in product((least, 4 * least), (("lightly", own), ("tuned", best))):
+            train = partial(alone, name, parts.train, parts.test, minutes, seed, values)
+            cell(contestant, name, minutes, seed, train)
+
+
+def tuned(name: str, parts: Parts, options: argparse.Namespace) -> dict[str, Any]:
+    """The settings with the best mean accuracy on held-out training images."""
+    found = []
+    for number, (rate, temperature) in enumerate(TRIALS):
+        values = {"rate": rate, "temperature": temperature, "weights": "kaiming"}
+        train = partial(alone, name, parts.fit, parts.judge, options.minutes, 0, values)
+        result = cell(f"trial {number}", name, options.minutes, 0, train)
+        found.append((result["knn"][READ] + result["ridge"], number, values))
+    return max(found)[2]
+
+
+def cell(
+    contestant: str, name: str, minutes: float, seed: int, train: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """The result of a cell, from its file or from a training."""
+    file = RESULTS / f"{name}-{minutes:g}min-{contestant.replace(' ', '-')}-{seed}.json"
+    if not file.exists():
+        result = {"contestant": contestant, "set": name, "minutes": minutes, "seed": seed, **train()}
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(result, indent=1) + "\n")
+        print(file.stem, result["knn"][READ], result["ridge"], flush=True)
+    known: dict[str, Any] = json.loads(file.read_text())
+    return known
+
+
+def train_cacr(name: str, parts: Parts, minutes: float, seed: int, work: Path) -> dict[str, Any]:
+    """The whole command, page included, within the time."""
+    from cacr import load_encoder
+    from cacr.runs.run import Run
+
+    run = work / f"{name}-{minutes:g}-{seed}"
+    settings = {"image_size": SETS[name], "encoder": ENCODER, "width": WIDTH, "seed": seed}
+    command = [
+        sys.executable,
+        "-m",
+        "cacr",
+        "pretrain",
+        parts.train,
+        "--out",
+        str(run),
+        "--time",
+        f"{minutes:g}m",
+    ]
+    command += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    started = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    seconds = time.monotonic() - started
+    steps = Run.open(run).settings.max_steps
+    found = accuracies(load_encoder(run), parts.train, parts.test, seed)
+    return {"steps": steps, "seconds": round(seconds, 1), **found}
+
+
+def alone(
+    name: str, train: str, test: str, minutes: float, seed: int, values: dict[str, Any]
+) -> dict[str, Any]:
+    """A training with lightly in a process of its own."""
+    settings = {"train": train, "test": test, "size": SETS[name], "minutes": minutes, "seed": seed, **values}
+    command = [sys.executable, __file__, "cell", "--settings", json.dumps(settings)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return values | found
+
+
+def train_lightly(
+    train: str, test: str, size: int, minutes: float, seed: int, rate: float, temperature: float, weights: str
+) -> dict[str, Any]:
+    """SimCLR with lightly's loss, head and transform until the time is over; the rate falls by a cosine of it."""
+    import torch
+    from lightly.loss import NTXentLoss
+    from lightly.models.modules import SimCLRProjectionHead
+    from lightly.transforms import SimCLRTransform
+
+    from cacr.data import open_source
+    from cacr.encoders import build_encoder
+    from cacr.training.precision import has_fast_bf16
+
+    torch.manual_seed(seed)
+    source = open_source(train)
+    transform = SimCLRTransform(input_size=size, gaussian_blur=0.0)
+
+    class Images(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return len(source)
+
+        def __getitem__(self, index: int) -> Any:
+            return transform(source.read(index))
+
+    started, end = time.monotonic(), 60 * minutes
+    batch = min(BATCH, len(source))
+    loader = torch.utils.data.DataLoader(
+        Images(),
+        batch_size=batch,
+        shuffle=True,
+        drop_last=True,
+        num_workers=os.cpu_count() or 1,
+        persistent_workers=True,
+    )
+    encoder = build_encoder(ENCODER, image_size=size, width=WIDTH, weights=weights)
+    head = SimCLRProjectionHead(encoder.feature_dim, encoder.feature_dim, 128)
+    model = torch.nn.Sequential(encoder, head).to(memory_format=torch.channels_last)
+    criterion = NTXentLoss(temperature=temperature)
+    rate *= batch / BATCH
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4)
+    bf16, steps = has_fast_bf16(torch.device("cpu")), 0
+    while time.monotonic() - started < end:
+        for x0, x1 in loader:
+            share = min(1.0, (time.monotonic() - started) / end)
+            optimizer.param_groups[0]["lr"] = rate * (1 + math.cos(math.pi * share)) / 2
+            views = torch.cat([x0, x1]).to(memory_format=torch.channels_last)
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                z = model(views)
+            loss = criterion(*z.float().chunk(2))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            steps += 1
+            if time.monotonic() - started >= end:
+                break
+    seconds = time.monotonic() - started
+    return {"steps": steps, "seconds": round(seconds, 1), **accuracies(encoder.eval(), train, test, seed)}
+
+
+def print_table(options: argparse.Namespace) -> None:
+    """Mean and spread over seeds of each contestant, and whether cacr at T is above the others."""
+    print("| set | contestant | minutes | kNN | 10 labels per class |")
+    print("|---|---|---|---|---|")
+    for name in options.sets:
+        for contestant, factor in product(("cacr", "lightly", "tuned"), (1, 4)):
+            minutes = factor * options.minutes
+            files = sorted(RESULTS.glob(f"{name}-{minutes:g}min-{contestant}-*.json"))
+            found = [json.loads(file.read_text()) for file in files]
+            if found:
+                texts = [text([c["knn"][READ] for c in found]), text([c["ridge"] for c in found])]
+                print(f"| {name} | {contestant} | {minutes:g} | {' | '.join(texts)} |")
+
+
+def text(values: list[float]) -> str:
+    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * mean(values):.1f}{spread}"
+
+
+if __name__ == "__main__":
+    main()

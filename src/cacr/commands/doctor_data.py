@@ -1,0 +1,71 @@
+"""What was found in data, in words, and what to do with it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cacr.data import Inspection
+from cacr.data.inspection import FEW_IMAGES
+from cacr.encoders.at_hand import pretrained_at_hand
+from cacr.files import printable
+from cacr.shell import shell_words
+
+PRETRAINED = "timm:resnet18"
+"""What is proposed where no pretrained weights are at hand: small, and good for most photos."""
+
+
+def describe_data(found: Inspection) -> Iterator[str]:
+    """What an inspection found, in lines."""
+    yield f"data {found.name}: {found.count:,} images, {found.examined:,} looked at"
+    if found.sizes:
+        small, middle, large = (f"{width} x {height}" for width, height in found.sizes)
+        yield f"sizes: smallest {small}, median {middle}, largest {large}"
+    if found.formats:
+        yield "formats: " + ", ".join(f"{name} {count:,}" for name, count in found.formats.items())
+    if found.classes:
+        counts = found.classes.values()
+        yield f"classes: {len(counts)}, with {min(counts):,} to {max(counts):,} images"
+    else:
+        yield "classes: none (labels are not needed for pretraining)"
+    yield from _objects(found)
+    for problem in found.unreadable[:10]:
+        yield f"unreadable: {problem}"
+    if len(found.unreadable) > 10:
+        yield f"unreadable: {len(found.unreadable) - 10:,} more"
+    for line in found.unread:
+        yield f"not read: {line}"
+    for group in found.duplicates[:10]:
+        yield f"the same image: {', '.join(group[:4])}"
+    for group in found.near[:10]:
+        yield f"nearly the same image: {', '.join(group[:4])}"
+    for warning in found.warnings:
+        yield f"warning: {warning}"
+    if not (found.unreadable or found.duplicates or found.near or found.warnings or found.skipped):
+        yield "nothing looks wrong"
+
+
+def _objects(found: Inspection) -> Iterator[str]:
+    """What is marked in the images."""
+    if found.objects is not None:
+        counted = ", ".join(f"{printable(name)} {count:,}" for name, count in found.objects.items())
+        yield f"marked objects: {sum(found.objects.values()):,} ({counted})"
+    for text in found.skipped[:10]:
+        yield f"annotation left out: {printable(text)}"
+    if len(found.skipped) > 10:
+        yield f"annotation left out: {len(found.skipped) - 10:,} more"
+
+
+def after_data(target: str, found: Inspection) -> Iterator[str]:
+    """What to do with data: use or continue pretrained weights where they are at hand, else train."""
+    out = Path("runs") / (Path(target.rpartition(":")[2]).name or "first")
+    train = shell_words("cacr", "pretrain", target, "--out", out, "--time", "30m")
+    at_hand = pretrained_at_hand()
+    if at_hand:
+        group = shell_words("cacr", "group", at_hand[0], target, "--out", "groups.csv")
+        yield f"what next? Pretrained weights are at hand: see what they make of these images: {group}"
+        yield f"or train on from them: {train} {shell_words('--init', at_hand[0])}"
+    elif found.count < FEW_IMAGES:
+        fetched = shell_words("cacr", "group", PRETRAINED, target, "--out", "groups.csv", "--download")
+        yield f"what next? Use pretrained weights, which are fetched once: {fetched}"
+        yield f"or train on from them: {train} {shell_words('--init', PRETRAINED, '--download')}"
+    else:
+        yield f"what next? Train an encoder on these images: {train}"

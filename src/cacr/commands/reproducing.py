@@ -1,0 +1,105 @@
+"""``cacr reproduce``: the paper's tables and figures."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cacr.commands.interrupts import INTERRUPTED
+from cacr.commands.options import Download, path, show
+from cacr.errors import UserError
+
+
+def reproduce(
+    item: Annotated[str, typer.Argument(help="table2, tableA4, figure3, ...", show_default=False)] = "",
+    scale: Annotated[
+        Literal["smoke", "mini", "paper"],
+        typer.Option(
+            help="smoke: seconds on digits, whether everything runs; mini: the same comparison on two cores; paper: as "
+            "published."
+        ),
+    ] = "mini",
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of seeds, from 0.")] = 3,
+    match: Annotated[
+        Literal["views", "steps", "epochs"], typer.Option(help="What mini holds equal between rows.")
+    ] = "views",
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="Choose learning rate and temperature (or t-) of every row by six trials on held-out training images.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(parser=path, help="The ledger: cells/ is worth keeping, runs/ is not.")
+    ] = Path("ledger"),
+    data_root: Annotated[Path, typer.Option(parser=path, help="Where named data sets lie.")] = Path("data"),
+    download: Download = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=256, help="Cells at a time, with equal shares of the cores.")
+    ] = 1,
+    table_only: Annotated[
+        bool, typer.Option("--table", help="Print the table of what is there; run nothing.")
+    ] = False,
+    print_cells: Annotated[
+        bool,
+        typer.Option(
+            "--print-cells",
+            help="Print one command for each training whose cells are not all done, for a cluster.",
+        ),
+    ] = False,
+    cell: Annotated[
+        str, typer.Option(help="Run this cell alone, or these, with commas.", show_default=False)
+    ] = "",
+    list_items: Annotated[bool, typer.Option("--list", help="List the items, with their claims.")] = False,
+) -> None:
+    """Reproduce a table or figure of the paper, with error bars and a verdict on each of its claims.
+
+    A finished cell is one small JSON file; it is never run again, and the same command goes on where it stopped.
+
+    cacr reproduce --list
+
+    cacr reproduce table2 --scale mini --tune --seeds 6 --data-root ~/data --jobs 2
+
+    cacr reproduce tableA4 --scale paper --print-cells > cells.sh
+    """
+    from cacr.ledger import (
+        ITEMS,
+        Ledger,
+        Plan,
+        by_training,
+        orders_of,
+        reproduced,
+        work_on_plan,
+        work_through,
+    )
+
+    if list_items or not item:
+        for name in ITEMS:
+            show(f"{name:<10} {ITEMS[name].title}")
+            for claim in ITEMS[name].claims:
+                show(f"           claim: {claim.text}")
+        return
+    plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune)
+    ledger = Ledger(out)
+    orders = orders_of(plan, out, data_root, download=download, jobs=jobs, tell=show)
+    if cell:
+        chosen = [plan.cell(digest, ledger) for digest in cell.split(",")]
+        if not work_through(chosen, orders):
+            raise typer.Exit(INTERRUPTED)
+        failures = [f"cell {each.digest} failed: {why}" for each in chosen if (why := ledger.failure(each))]
+        if failures:
+            raise UserError("; ".join(failures))
+        return
+    if print_cells:
+        waiting = [each for each in plan.sheet(ledger)[0].every() if ledger.find(each) is None]
+        for cells in by_training(waiting):
+            show(shlex.join(["cacr", *orders.command(cells)[3:]]))
+        return
+    found = reproduced(plan, ledger) if table_only else work_on_plan(plan, orders)
+    if not found.finished:
+        raise typer.Exit(INTERRUPTED)
+    show(found.text)
+    for file in found.figures:
+        show(f"figure: {file}")

@@ -1,0 +1,49 @@
+"""Files in a folder of images that are not read, and why."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+_HEIC = (".heic", ".heif")
+_RAW = (
+    *(".cr2", ".cr3", ".nef", ".nrw", ".arw", ".srf", ".sr2", ".dng", ".raf"),
+    *(".orf", ".rw2", ".pef", ".srw", ".3fr", ".iiq", ".kdc", ".x3f"),
+)
+_VIDEO = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
+_PACKED = (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar")
+
+WITHOUT_SUFFIX = "without suffix"
+SPECIAL = "pipe, socket or device"
+HIDDEN = "hidden"
+
+_REASONS: dict[str, str] = {
+    **dict.fromkeys(_HEIC, "HEIC photos are not read: convert them to JPEG"),
+    **dict.fromkeys(_RAW, "raw photos are not read: export them as JPEG or TIFF"),
+    **dict.fromkeys(_VIDEO, "videos are not read: extract frames as JPEG, for example with ffmpeg"),
+    **dict.fromkeys(_PACKED, "archives are not opened: unpack them, or name shards with wds:PATTERN"),
+    ".svg": "drawings of lines are not read: export them as PNG",
+    ".pdf": "documents are not read: export their pages as PNG",
+    ".psd": "layered drawings are not read: export them as PNG",
+    ".npy": "arrays are read when they are named themselves, not inside a folder",
+    ".npz": "arrays are read when they are named themselves, not inside a folder",
+    WITHOUT_SUFFIX: "their content is no image that can be read",
+    SPECIAL: "reading it might never end",
+    HIDDEN: "names that begin with a dot, and folders of the system, are passed over",
+}
+
+
+def photos_left_out(others: Mapping[str, int]) -> list[str]:
+    """A line for each kind of photo that is not read: whoever trains should know of these."""
+    kinds = {"HEIC": (_HEIC, "convert them to JPEG"), "raw": (_RAW, "export them as JPEG or TIFF")}
+    lines = []
+    for name, (suffixes, advice) in kinds.items():
+        if count := sum(others.get(suffix, 0) for suffix in suffixes):
+            lines.append(f"{count:,} {name} files are left out; {advice} to use them")
+    return lines
+
+
+def unread_files(others: Counter[str]) -> list[str]:
+    """A line for every kind of file that is not read, with its number and the reason."""
+    return [
+        f"{count:,} {kind}: {_REASONS.get(kind, 'no kind of image that is known')}"
+        for kind, count in others.most_common()
+    ]

@@ -1,0 +1,39 @@
+"""Weights files of any software, as one flat mapping from names to tensors; only tensors are read."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cacr.errors import UserError
+from cacr.reading.tensors import HARMLESS, read_safetensors, read_torch
+
+DEEPEST = 8
+"""Levels of mappings inside each other; checkpoints have three or four."""
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors with a name, in the order of the file; what lies inside of ``state_dict`` is ``state_dict.NAME``.
+
+    Raises:
+        UserError: the file is damaged, holds more than tensors and plain values, or no tensors.
+    """
+    safe = path.suffix.lower() == ".safetensors"
+    content = read_safetensors(path) if safe else read_torch(path, pass_over=HARMLESS)
+    found = dict(_flat(content, "", DEEPEST))
+    if not found:
+        raise UserError(f"{path} holds no weights by name")
+    return found
+
+
+def _flat(content: Any, prefix: str, deepest: int) -> Iterator[tuple[str, Tensor]]:
+    if not isinstance(content, Mapping) or not deepest:
+        return
+    for name, value in content.items():
+        if not isinstance(name, str):  # the state of an optimiser, by the number of the parameter
+            continue
+        if isinstance(value, Tensor):
+            yield prefix + name, value
+        else:
+            yield from _flat(value, f"{prefix}{name}.", deepest - 1)

@@ -1,0 +1,253 @@
+"""From a text to an encoder, wherever its weights come from.
+
+runs/photos                  a run folder, or a file that `cacr export` wrote
+timm:NAME                    timm's architecture: random weights, or with a download its pretrained ones
+timm:NAME@FILE               the same with weights from a file
+FOLDER                       config.json and model.safetensors, as timm and model hubs write them
+FOLDER                       a finished CLIP of open_clip or Hugging Face (safetensors): an encoder that knows words
+openclip:NAME[@WEIGHTS]      a CLIP of open_clip, with a download
+FILE                         a checkpoint of other software, recognised by its names (see `layouts`)
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import TypeAdapter
+
+from cacr.encoders.architectures import Architecture, architecture_of
+from cacr.encoders.build import build_encoder, require_encoder
+from cacr.encoders.checkpoints import read_tensors
+from cacr.encoders.encoder import Encoder, LoadedWeights
+from cacr.encoders.files import WEIGHTS, load_stored
+from cacr.encoders.fitting import fill, put
+from cacr.encoders.layouts import find_backbone
+from cacr.encoders.text.finished import is_finished_clip, load_finished, load_open_clip
+from cacr.encoders.timm_models import preparation_of
+from cacr.errors import UserError
+from cacr.reading.documents import read_json
+from cacr.reading.files import any_path, kind_of, require_file
+
+TIMM, OPEN_CLIP = "timm:", "openclip:"
+CONFIG = "config.json"
+HUB_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+Kind = Literal["stored", "timm", "hub", "clip", "openclip", "checkpoint"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a text names.
+
+    Attributes:
+        text: As it was given.
+        kind: ``stored`` by this package, ``timm``, ``hub`` for a folder that timm reads, ``clip`` for a folder of a
+            finished CLIP, ``openclip``, or a ``checkpoint``.
+        path: The file or folder of the weights; None where there is none.
+        model: timm's name; empty where the weights themselves say what they are.
+    """
+
+    text: str
+    kind: Kind
+    path: Path | None
+    model: str = ""
+
+    @property
+    def file(self) -> Path | None:
+        """The weights file; None where there is none."""
+        if self.kind == "stored" and self.path is not None and kind_of(self.path) == "folder":
+            return self.path / WEIGHTS
+        if self.kind == "clip":
+            return None
+        return _hub_weights(self.path) if self.kind == "hub" and self.path is not None else self.path
+
+    @property
+    def name(self) -> str:
+        """What it is called beside others, and in the name of a folder."""
+        if self.path is None:
+            return f"{self.kind}-{self.model}"
+        whole = self.path.resolve()
+        if kind_of(whole) == "folder":
+            return whole.name
+        return whole.parent.name if whole.name in (WEIGHTS, *HUB_WEIGHTS) else self.path.stem
+
+
+def locate(text: str | os.PathLike[str]) -> Place:
+    """What a text names, without reading it.
+
+    Raises:
+        UserError: there is nothing of this name, or nothing that could be an encoder.
+    """
+    text = os.fspath(text)
+    if text.startswith(TIMM):
+        model, at, file = text.removeprefix(TIMM).partition("@")
+        if not model or (at and not file):
+            raise UserError(f"{text}: write timm:NAME, or timm:NAME@FILE with a weights file")
+        path = any_path(file) if at else None
+        if path is not None:
+            require_file(path)
+        return Place(text, "timm", path, model)
+    if text.startswith(OPEN_CLIP):
+        return Place(text, "openclip", None, text.removeprefix(OPEN_CLIP))
+    path = any_path(text)
+    kind = kind_of(path)
+    if kind is None:
+        raise UserError(
+            f"there is no run folder or weights file {path}; an architecture of timm is timm:NAME, with weights "
+            "timm:NAME@FILE"
+        )
+    if kind == "folder":
+        if kind_of(path / WEIGHTS) is not None:
+            return Place(text, "stored", path)
+        if is_finished_clip(path):
+            return Place(text, "clip", path)
+        if kind_of(path / CONFIG) is None:
+            return Place(text, "stored", path)
+        ours = path / HUB_WEIGHTS[0]  # with the description that `cacr export --to hub` writes beside it
+        described = kind_of(ours.with_suffix(".json")) is not None and kind_of(ours) is not None
+        return Place(text, "stored", ours) if described else Place(text, "hub", path)
+    require_file(path)
+    described = path.suffix.lower() == ".safetensors" and kind_of(path.with_suffix(".json")) is not None
+    return Place(text, "stored" if described else "checkpoint", path)
+
+
+def load_encoder(
+    text: str | os.PathLike[str], *, with_reader: bool = True, download: bool = False
+) -> Encoder:
+    """An encoder in evaluation mode, with its preprocessing, wherever its weights come from.
+
+    Args:
+        text: A run folder or an exported file; ``timm:NAME`` or ``timm:NAME@FILE``; a folder with ``config.json`` and
+            ``model.safetensors``, as timm and model hubs write it; the folder of a finished CLIP, or ``openclip:NAME``;
+            or a checkpoint of MoCo, SimCLR, BYOL, SimSiam,
+            SwAV, Barlow Twins, DINO, lightly, solo-learn or the paper's authors, recognised by its names.
+        with_reader: Look for the reader of an encoder of ours; without it a damaged one does not matter.
+        download: Let ``timm:NAME`` fetch timm's pretrained weights; without it they are random.
+
+    Returns:
+        The encoder. Of weights that this package did not write, ``encoder.loaded.text`` says what was loaded, what was
+        left over and what is missing.
+
+    Raises:
+        UserError: says what does not fit.
+
+    Example:
+        >>> encoder = load_encoder("runs/demo")                                       # doctest: +SKIP
+        >>> features = encoder(encoder.preprocess("photo.jpg")[None])                 # doctest: +SKIP
+    """
+    place = locate(text)
+    if place.kind == "stored":
+        assert place.path is not None
+        return load_stored(place.path, with_reader=with_reader)
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # a caller keeps its own numbers, and random weights are the same each time
+        torch.manual_seed(0)
+        return _LOADERS[place.kind](place, download).eval()
+
+
+def _timm(place: Place, download: bool) -> Encoder:
+    require_encoder(place.model)
+    if place.path is not None:
+        encoder = _prepared(place.model)
+        encoder.loaded = fill(encoder, read_tensors(place.path), str(place.path))
+        return encoder
+    encoder = _prepared(place.model, pretrained=download)
+    found = (
+        "pretrained weights" if download else "random weights; --download fetches its pretrained ones, if any"
+    )
+    encoder.loaded = LoadedWeights(f"timm's {place.model} with {found}")
+    return encoder
+
+
+def _checkpoint(place: Place, download: bool) -> Encoder:
+    assert place.path is not None
+    tensors = read_tensors(place.path)
+    found = find_backbone(tensors)
+    if found is None:
+        raise UserError(
+            f"{place.path} holds {len(tensors):,} tensors, such as {next(iter(tensors))}, and no architecture that is "
+            "known by its names: name it, timm:NAME@FILE"
+        )
+    try:
+        built = architecture_of(found)
+    except UserError as error:
+        raise UserError(f"{place.path}: {error}") from None
+    encoder = _build(built)
+    told = f"{place.path} ({found.software}; {built.encoder}, taken to want {built.assumed})"
+    encoder.loaded = put(encoder, tensors, found.sources, told)
+    return encoder
+
+
+def _build(found: Architecture) -> Encoder:
+    encoder = build_encoder(
+        found.encoder, image_size=found.image_size, width=found.width, options=found.options
+    )
+    mean, std = found.statistics
+    encoder.info = replace(encoder.info, resize=found.resize, mean=mean, std=std)
+    return encoder
+
+
+@dataclass(frozen=True)
+class _Config:
+    """What is read of a ``config.json`` in the layout of timm."""
+
+    architecture: str
+    pretrained_cfg: dict[str, Any] | None = None
+
+
+_CONFIG, _ANY = TypeAdapter(_Config), TypeAdapter(dict[str, Any])
+
+
+def _hub(place: Place, download: bool) -> Encoder:
+    assert place.path is not None
+    file = place.path / CONFIG
+    whole = read_json(file, _ANY)
+    if "architecture" not in whole:
+        kind = f" (it says model_type {whole['model_type']!r})" if "model_type" in whole else ""
+        raise UserError(
+            f"{file} names no architecture of timm{kind}: folders of timm are read, or name it, timm:NAME@FILE"
+        )
+    config = read_json(file, _CONFIG)
+    require_encoder(config.architecture)
+    weights = _hub_weights(place.path)
+    encoder = _prepared(config.architecture, described=config.pretrained_cfg)
+    encoder.loaded = fill(encoder, read_tensors(weights), f"{weights} (timm's {config.architecture})")
+    return encoder
+
+
+def _hub_weights(folder: Path) -> Path:
+    for name in HUB_WEIGHTS:
+        if kind_of(folder / name) is not None:
+            return folder / name
+    raise UserError(f"{folder} has a {CONFIG}, but no weights: {' or '.join(HUB_WEIGHTS)}")
+
+
+def _prepared(name: str, *, pretrained: bool = False, described: dict[str, Any] | None = None) -> Encoder:
+    """A model of timm with timm's own preprocessing, or that of its ``pretrained_cfg``."""
+    wanted = preparation_of(name, described)
+    encoder = build_encoder(name, image_size=wanted.image_size, pretrained=pretrained)
+    encoder.info = replace(
+        encoder.info,
+        resize=wanted.resize,
+        interpolation=wanted.interpolation,
+        mean=wanted.mean,
+        std=wanted.std,
+    )
+    return encoder
+
+
+def _clip(place: Place, download: bool) -> Encoder:
+    assert place.path is not None
+    return load_finished(place.path)
+
+
+_LOADERS = {
+    "timm": _timm,
+    "hub": _hub,
+    "clip": _clip,
+    "openclip": lambda place, download: load_open_clip(place.model, download=download),
+    "checkpoint": _checkpoint,
+}

@@ -1,0 +1,84 @@
+"""Images as the ELEVATER benchmark shows them, whatever view an encoder has of its own."""
+
+import copy
+from dataclasses import replace
+
+import torch
+from PIL import Image
+
+from cacr.data import Source
+from cacr.data.source import Indices
+from cacr.encoders import Encoder
+from cacr.errors import UserError
+from cacr.evaluation.data.sets import known_set
+from cacr.evaluation.data.task import Task
+
+SIDE = 224
+
+
+class SqueezedSource(Source):
+    """Images of any shape squeezed to squares by Pillow's bicubic filter; nothing is cut off.
+
+    Args:
+        source: the images.
+        side: of the squares, in pixels.
+    """
+
+    def __init__(self, source: Source, side: int) -> None:
+        super().__init__(
+            source.name,
+            labels=source.labels,
+            class_names=source.class_names,
+            captions=source.captions,
+            notes=source.notes,
+        )
+        self._source, self._side = source, side
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def read(self, index: int, at_least: int | None = None) -> Image.Image:
+        """A square; ``at_least`` is not asked, because the whole image is needed."""
+        return self._source.read(index).resize((self._side, self._side), Image.Resampling.BICUBIC)
+
+    def describe(self, index: int) -> str:
+        """Where the image is."""
+        return self._source.describe(index)
+
+    def _select(self, indices: Indices) -> None:
+        self._source = self._source.subset(indices)
+
+
+def as_benchmark(task: Task) -> Task:
+    """The same task with the benchmark's view of images.
+
+    The shorter side is resized to 224 pixels by a bicubic filter and the centre is cut out without a margin; images of
+    a set that the benchmark squeezes (KITTI) become squares as they are.
+
+    Raises:
+        UserError: an encoder that takes images of another size only.
+    """
+    info = task.encoder.info
+    _require_size(task.encoder)
+    encoder = copy.copy(task.encoder)  # its weights are shared
+    encoder.info = replace(info, image_size=SIDE, resize=SIDE, interpolation="bicubic")
+    data, known = task.data, known_set(task.data.train.name)
+    if known is not None and known.squeezed:
+        data = replace(data, train=SqueezedSource(data.train, SIDE), test=SqueezedSource(data.test, SIDE))
+    return replace(task, encoder=encoder, data=data, readers={})
+
+
+@torch.inference_mode()
+def _require_size(encoder: Encoder) -> None:
+    """Refuse an encoder that cannot look at an image of this size; whether it can, only it knows."""
+    info = encoder.info
+    if info.image_size == SIDE:
+        return
+    weight = next(iter(encoder.parameters()), torch.empty(0))
+    try:
+        encoder.eval()(torch.zeros(1, info.channels, SIDE, SIDE, device=weight.device))
+    except (RuntimeError, AssertionError):
+        raise UserError(
+            f"view=elevater shows images of {SIDE} pixels, and this {info.encoder} takes {info.image_size} only: "
+            "leave view=elevater out"
+        ) from None

@@ -1,0 +1,199 @@
+"""Faster and Mask R-CNN on the feature maps of an encoder, by torchvision."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torchvision.models.detection import FasterRCNN, MaskRCNN
+from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.models.detection.faster_rcnn import FastRCNNPredictor
+from torchvision.models.detection.mask_rcnn import MaskRCNNPredictor
+from torchvision.ops import MultiScaleRoIAlign, roi_align
+
+from cacr.encoders import Encoder, held_statistics, share_statistics
+from cacr.encoders.stages import Frozen, Stages
+from cacr.errors import UserError
+from cacr.evaluation.detection.pyramids import Pyramid, SimplePyramid
+from cacr.evaluation.detection.recipes import BatchNorm, DetectionRecipe
+
+RATIOS = (0.5, 1.0, 2.0)
+"""Height to width of the boxes that everything starts from."""
+
+ANCHOR = 8
+"""Side of such a box as a multiple of its map's stride, in a pyramid."""
+
+C4_ANCHORS = (32, 64, 128, 256, 512)
+"""Sides of these boxes in pixels, where there is one map."""
+
+MASK_CHANNELS = 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a detector is made of, besides its recipe.
+
+    Attributes:
+        classes: Number of classes, without the background.
+        masks: Whether it also finds the pixels of objects.
+        freeze: Stages of the encoder that are not trained.
+        batch_norm: Statistics of all processes in training, or those of pretraining, with its weights, for good.
+    """
+
+    classes: int
+    masks: bool = False
+    freeze: Frozen = 0
+    batch_norm: BatchNorm = "sync"
+
+
+def build_detector(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> FasterRCNN:
+    """A detector whose backbone has the weights of an encoder; other weights are drawn from torch's generator.
+
+    Raises:
+        UserError: the encoder has no maps that the model needs, or no batch norm to be frozen.
+    """
+    norms = any(isinstance(module, _BatchNorm) for module in encoder.backbone.modules())
+    if shape.batch_norm == "frozen" and not norms:
+        raise UserError(f"{encoder.info.encoder} has no batch norm: leave batch_norm=frozen out")
+    build = _pyramid_options if recipe.model == "fpn" else _c4_options
+    options = build(encoder, recipe, shape)
+    kind = MaskRCNN if shape.masks else FasterRCNN
+    detector: FasterRCNN = kind(
+        num_classes=None if "box_predictor" in options else shape.classes + 1,
+        min_size=recipe.sizes,
+        max_size=recipe.max_size,
+        image_mean=list(encoder.info.mean),
+        image_std=list(encoder.info.std),
+        box_batch_size_per_image=recipe.proposals,
+        **options,
+    )
+    if shape.batch_norm == "sync":
+        share_statistics(detector)
+    return detector
+
+
+def _pyramid_options(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> dict[str, Any]:
+    body = Stages(encoder, frozen=shape.freeze, hold_statistics=shape.batch_norm == "frozen")
+    kind: type[Pyramid] | type[SimplePyramid] = Pyramid if len(body.strides) > 1 else SimplePyramid
+    pyramid = kind(body, recipe.channels)
+    strides = pyramid.strides
+    names = [str(i) for i in range(len(strides) - 1)]  # boxes are not cut out of the coarsest map
+    anchors = AnchorGenerator(tuple((ANCHOR * stride,) for stride in strides), (RATIOS,) * len(strides))
+    options = {
+        "backbone": pyramid,
+        "rpn_anchor_generator": anchors,
+        "box_roi_pool": MultiScaleRoIAlign(names, output_size=7, sampling_ratio=2),
+    }
+    if shape.masks:
+        options["mask_roi_pool"] = MultiScaleRoIAlign(names, output_size=14, sampling_ratio=2)
+    return options
+
+
+class C4(nn.Module):
+    """The stages of a ResNet up to the third, whose map has a stride of 16."""
+
+    def __init__(self, body: Stages) -> None:
+        super().__init__()
+        self.body = body
+        (self.out_channels,) = body.channels
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """The one map."""
+        return {"0": self.body(images)[0]}
+
+
+class RoIMap(MultiScaleRoIAlign):  # type: ignore[misc]
+    """The part of one map that lies in each box, 14 x 14; half a pixel is subtracted first (``aligned``)."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__(["0"], output_size=14, sampling_ratio=0)
+        self.stride = stride
+
+    def forward(self, maps: dict[str, Tensor], boxes: list[Tensor], shapes: list[tuple[int, int]]) -> Tensor:
+        """(boxes, channels, 14, 14)."""
+        found: Tensor = roi_align(maps["0"], boxes, self.output_size, 1 / self.stride, aligned=True)
+        return found
+
+
+class Res5(nn.Module):
+    """The last stage of a ResNet on the contents of boxes, and a norm after it, as in MoCo's detectors."""
+
+    def __init__(self, layer4: nn.Module, channels: int, *, held: bool) -> None:
+        super().__init__()
+        self.res5 = layer4
+        self.norm = nn.BatchNorm2d(channels)
+        self.held = held
+
+    def forward(self, contents: Tensor) -> Tensor:
+        """(boxes, channels, 7, 7)."""
+        features: Tensor = self.norm(self.res5(contents))
+        return features
+
+    def train(self, mode: bool = True) -> "Res5":
+        """Training mode; the stage itself stays at rest where it is held."""
+        super().train(mode)
+        if self.held:
+            self.res5.eval()
+        return self
+
+
+class BoxHead(nn.Module):
+    """One vector (boxes, channels) for each box: means over the place."""
+
+    def __init__(self, head: Res5) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, contents: Tensor) -> Tensor:
+        """Features that say what is in the boxes."""
+        return torch.mean(self.head(contents), dim=(2, 3))
+
+
+class MaskHead(nn.Module):
+    """The same features with their place, of boxes with an object; running statistics stay those of all boxes."""
+
+    def __init__(self, head: Res5) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, contents: Tensor) -> Tensor:
+        """(boxes, channels, 7, 7)."""
+        if not len(contents):
+            return contents.new_zeros(0, self.head.norm.num_features, 7, 7)
+        with held_statistics(self.head):
+            features: Tensor = self.head(contents)
+        return features
+
+
+def _c4_options(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> dict[str, Any]:
+    layers = [f"layer{number}" for number in (1, 2, 3, 4)]
+    if not all(hasattr(encoder.backbone, name) for name in layers):
+        raise UserError(
+            f"{encoder.info.encoder} is no ResNet, whose last stage model=c4 needs: give --set model=fpn"
+        )
+    hold = shape.batch_norm == "frozen"
+    body = Stages(encoder, frozen=shape.freeze, hold_statistics=hold)
+    channels, layer4 = body.channels[-1], body.backbone.layer4
+    body.backbone.layer4 = nn.Identity()
+    body.keep_only("layer3")
+    frozen = shape.freeze == "all" or shape.freeze >= 5
+    assert isinstance(layer4, nn.Module)
+    head = Res5(layer4, channels, held=hold or frozen)
+    pool = RoIMap(body.strides[0])
+    options = {
+        "backbone": C4(body),
+        "rpn_anchor_generator": AnchorGenerator((C4_ANCHORS,), (RATIOS,)),
+        "rpn_pre_nms_top_n_train": 12_000,
+        "rpn_pre_nms_top_n_test": 6_000,
+        "box_roi_pool": pool,
+        "box_head": BoxHead(head),
+        "box_predictor": FastRCNNPredictor(channels, shape.classes + 1),
+    }
+    if shape.masks:
+        options |= {
+            "mask_roi_pool": pool,
+            "mask_head": MaskHead(head),
+            "mask_predictor": MaskRCNNPredictor(channels, MASK_CHANNELS, shape.classes + 1),
+        }
+    return options

@@ -1,0 +1,40 @@
+"""Where the training of a detector is: a bar on a terminal, lines elsewhere, nothing in other processes."""
+
+from cacr.data.prepare import Progress
+from cacr.distributed import rank
+from cacr.terminal import CleanConsole
+from cacr.training.progress import TrainingProgress
+
+
+class DetectorProgress:
+    """Tells how many steps were made, the loss and the time left.
+
+    Args:
+        steps: Of the whole training.
+        batch_size: Images in a step.
+        images: Training images.
+        bar: Shows a bar on a terminal.
+    """
+
+    def __init__(self, steps: int, batch_size: int, images: int, bar: Progress | None) -> None:
+        self._steps, self._batch, self._images, self._bar = steps, batch_size, images, bar
+        console = CleanConsole(stderr=True)
+        enabled = rank() == 0 and bar is not None and not console.is_terminal
+        self._lines = TrainingProgress(
+            console,
+            epochs=self._epoch(steps),
+            total_steps=steps,
+            step=0,
+            epoch=0,
+            enabled=enabled,
+        )
+
+    def __call__(self, step: int, loss: float) -> None:
+        """A step has been made."""
+        if self._bar is not None:
+            self._bar(step, self._steps)
+        self._lines.pace.step(self._batch)
+        self._lines.update(step=step, epoch=self._epoch(step), loss=loss)
+
+    def _epoch(self, step: int) -> int:
+        return -(-step * self._batch // self._images)

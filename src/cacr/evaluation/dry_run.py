@@ -1,0 +1,41 @@
+"""What an evaluation would do, in lines of text: nothing is encoded and nothing is trained."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cacr.encoders import load_encoder
+from cacr.errors import UserError
+from cacr.evaluation.data.sets import is_suite
+from cacr.evaluation.settings import Evaluation
+from cacr.evaluation.tasks import by_need, open_data
+
+
+def describe_evaluation(run: str | Path, values: Mapping[str, Any]) -> list[str]:
+    """The encoder, the data, and for each protocol its settings and what it would train.
+
+    Args:
+        run: anything that :func:`cacr.load_encoder` takes.
+        values: settings by name, those of the protocols among them.
+
+    Raises:
+        UserError: settings are wrong, there is no such encoder or data, or the data is a suite.
+    """
+    asked = Evaluation.parse(values)
+    if is_suite(asked.settings.data):
+        raise UserError("--dry-run describes one data set: name a folder of the suite")
+    encoder = load_encoder(run, with_reader=False, download=asked.settings.download)
+    info = encoder.info
+    weights = sum(parameter.numel() for parameter in encoder.parameters())
+    lines = [f"encoder    {info.encoder}, {info.image_size} px, {weights / 1e6:.2f} M parameters"]
+    for needs, chosen in by_need(asked.protocols).items():
+        data = open_data(asked.settings, needs)
+        counts = f"{len(data.train):,} training and {len(data.test):,} test images"
+        lines.append(f"data       {counts}, {data.classes:,} classes; {data.split}")
+        for protocol, settings in chosen.items():
+            told = " ".join(f"{name}={value}" for name, value in settings.model_dump(mode="json").items())
+            lines += [
+                f"{protocol:<10} {told}",
+                *(f"{'':<10} {line}" for line in settings.plan(info, len(data.train))),
+            ]
+    return lines

@@ -1,0 +1,72 @@
+"""A linear classifier every few epochs, beside the diagnostics: how fast features get good (``probe_every_epochs``)."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from cacr.config import EvaluateSettings
+from cacr.data import Source
+from cacr.diagnostics.observer import RunObserver
+from cacr.diagnostics.observer import observe as observe_run
+from cacr.evaluation.data.labelled import open_labelled
+from cacr.evaluation.data.task import Task
+from cacr.evaluation.protocols.linear import LinearSettings, linear
+from cacr.features.machine import choose_machine
+from cacr.made import make
+from cacr.training.job import Training
+from cacr.training.observer import Observer, Seen
+
+
+def observe(job: Training, source: Source, console: Console) -> Observer:
+    """The observer of a run; with ``probe_every_epochs`` it trains classifiers, too."""
+    observer = observe_run(job, source, console)
+    if every := job.settings.probe_every_epochs:
+        return ProbingObserver(observer, job, every)
+    return observer
+
+
+class ProbingObserver:
+    """Logs ``probe``, the accuracy that ``cacr evaluate --protocol linear`` would find, after every few epochs.
+
+    The classifier learns from all labelled training images of the data, whatever imbalance rule the encoder is trained
+    with, and is judged on the test part. Nothing that the encoder learns depends on it.
+
+    Args:
+        observer: looks whenever this one does, and when it is due itself.
+        job: the run.
+        every: epochs between classifiers.
+
+    Raises:
+        UserError: the data has no labels.
+    """
+
+    def __init__(self, observer: RunObserver, job: Training, every: int) -> None:
+        self._observer, self._job, self._every = observer, job, every
+        settings = job.settings
+        where = {"data_root": settings.data_root, "download": settings.download}
+        self._data = open_labelled(
+            make(EvaluateSettings, {"data": settings.data, "seed": settings.seed, **where})
+        )
+
+    def due(self, epoch: int) -> bool:
+        """Whether to look after ``epoch`` epochs."""
+        return epoch % self._every == 0 or self._observer.due(epoch)
+
+    def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
+        """Look as the diagnostics do, and measure accuracy when it is time to."""
+        probed = {"probe": self._accuracy()} if epoch % self._every == 0 else {}
+        seen = self._observer.look(step, epoch, {**figures, **probed})
+        return seen._replace(figures={**seen.figures, **probed})
+
+    def _accuracy(self) -> float:
+        data, encoder = self._data, self._job.method.encoder
+        machine = choose_machine([data.train, data.test], accelerator=self._job.settings.accelerator)
+        training = encoder.training
+        try:
+            return linear(Task(encoder, data, self._job.settings.seed, machine), LinearSettings()).value
+        finally:
+            encoder.train(training)
+
+    def diverged(self, step: int, epoch: float, what: str) -> None:
+        """Learn that the run ends here."""
+        self._observer.diverged(step, epoch, what)

@@ -1,0 +1,91 @@
+"""The siamese framework: SimSiam, whose target is the same pass's projection of another view, held."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from cacr.encoders import Encoder
+from cacr.frameworks.framework import (
+    FRAMEWORKS,
+    Framework,
+    NegativeCount,
+    Shared,
+    batch_negatives,
+    encode_views,
+    pairs_with_keys,
+)
+from cacr.frameworks.gather import exchanged
+from cacr.losses import Objective
+
+
+@FRAMEWORKS.register("siamese")
+class Siamese(Framework):
+    """SimSiam: predictions against the held projections of the same pass; no second encoder, no second forward.
+
+    A query is encoder, head (projector) and predictor of any crop; a key is encoder and head of a global crop, from the
+    same forward pass and without gradient.
+
+    Args:
+        encoder: as for :class:`Framework`.
+        head: features -> embeddings, the projector.
+        objective: pairs -> named parts of the loss.
+        predictor: embeddings -> predictions of the same dimension.
+        constant_predictor: the predictor keeps the peak learning rate while the schedule lowers that of the others.
+        shared: as for :class:`Framework`.
+    """
+
+    has_predictor = True
+    holds_targets = True
+    rows_per_view = 2
+    usual_predictor = "simsiam"
+    sync_batch_norm = True
+    objective_defaults: ClassVar = {"pos_grad": False, "negatives": "cross"}
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: nn.Module,
+        objective: Objective,
+        *,
+        predictor: nn.Module,
+        constant_predictor: bool = True,
+        **shared: Unpack[Shared],
+    ) -> None:
+        super().__init__(encoder, head, objective, **shared)
+        self.predictor = predictor
+        self.constant_predictor = constant_predictor
+
+    def embed(self, views: Sequence[Tensor]) -> Tensor:
+        """Predictions of all crops, and after them their projections, held: (2 views, images, dim)."""
+        predicted, projected = [], []
+        for x in views:  # sizes one after the other, as batch norm sees them
+            z = encode_views([x], self.encoder, self.head, batch_norm=self.batch_norm)
+            predicted.append(encode_views([z], self.predictor, batch_norm=self.batch_norm))
+            projected.append(z.detach())
+        return torch.cat([*predicted, *projected])
+
+    def loss(
+        self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
+    ) -> dict[str, Tensor]:
+        """Predictions against the projections of other views (see :class:`Framework`)."""
+        predictions, projections = queries.chunk(2)
+        if not self.objective.local_keys:
+            projections = projections[:global_views]
+        (queries, keys), ring = exchanged(self.exchange, predictions, projections.detach())
+        return self.objective.parts(pairs_with_keys(self.objective, queries, keys, ring))
+
+    def constant_rate(self) -> list[nn.Module]:
+        """The predictor, where it is asked for."""
+        return [self.predictor] if self.constant_predictor else []
+
+    def negatives(self, images: int, views: int) -> NegativeCount:
+        """Negatives of one query (see :class:`Framework`)."""
+        found = batch_negatives(self.objective.negatives, images, views)
+        return NegativeCount(found.number, f"held projections of {found.origin}")
+
+    @classmethod
+    def usual_head(cls, transformer: bool) -> str:
+        """SimSiam's."""
+        return "simsiam"

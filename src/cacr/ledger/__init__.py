@@ -1,0 +1,23 @@
+"""The paper's tables and figures, each by one command, and the ledger of what was measured for them."""
+
+from cacr.ledger import items  # noqa: F401  (they register themselves)
+from cacr.ledger.item import ITEMS
+from cacr.ledger.plan import Plan
+from cacr.ledger.record import Ledger, Record
+from cacr.ledger.reproduce import Reproduced, orders_of, reproduced, work_on_plan
+from cacr.ledger.runner import Orders, by_training, cell_command, work_through
+
+__all__ = [
+    "ITEMS",
+    "Ledger",
+    "Orders",
+    "Plan",
+    "Record",
+    "Reproduced",
+    "by_training",
+    "cell_command",
+    "orders_of",
+    "reproduced",
+    "work_on_plan",
+    "work_through",
+]

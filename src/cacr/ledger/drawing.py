@@ -1,0 +1,95 @@
+"""An item as a figure: curves from the records, and what its runs draw themselves while they are there."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cacr.errors import UserError
+from cacr.ledger.item import Item
+from cacr.ledger.record import Ledger, Record
+from cacr.ledger.scales import Scale, Sheet, columns_at
+from cacr.ledger.table import Filled
+from cacr.reporting.figures import draw_figures
+from cacr.reporting.figures.style import label, legend, line_style, plain_axes, save
+
+NAMES = {
+    "entropy": "conditional entropy of negatives",
+    "negative_distance": "mean distance of two images",
+    "uniformity": "uniformity",
+    "probe": "linear accuracy",
+}
+LIMITS = {"entropy": "max_entropy"}
+"""Figure -> the figure that is its largest possible value."""
+
+
+def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger) -> list[Path]:
+    """Write what an item draws; returns the files.
+
+    Curves need records alone. What is drawn from embeddings and pictures needs the run folders: those that are gone are
+    left out.
+    """
+    folder, files = ledger.path / "figures", list[Path]()
+    drawn = [name for name in item.curves if name in NAMES]
+    if drawn and any(filled.records.values()):
+        files += save(_curves(item, scale, filled, drawn), folder, f"{item.name}-{scale}")
+    for (column, seed), runs in _runs(sheet, ledger).items() if item.draws else ():
+        try:
+            out = folder / f"{item.name}-{scale}" / f"{re.sub(r'[^a-z0-9]+', '-', column.lower())}-{seed}"
+            for each in draw_figures([*runs.values()], out=out, only=item.draws, names=[*runs]):
+                files += each.files
+        except UserError as error:
+            raise UserError(f"{item.name}, {column}, seed {seed}: {error}") from None
+    return files
+
+
+def _runs(sheet: Sheet, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
+    """(column, seed) -> row -> its run folder, of those that are still there: some figures show them together."""
+    found: dict[tuple[str, int], dict[str, Path]] = {}
+    for ((row, column), seed), cell in sheet.cells.items():
+        if (run := ledger.run(cell)).exists():
+            found.setdefault((column, seed), {})[row] = run
+    return found
+
+
+def _curves(item: Item, scale: Scale, filled: Filled, drawn: list[str]) -> Figure:
+    """A row of axes for each figure, a column for each of the item's; lines are means over seeds."""
+    columns = [column.name for column in columns_at(item, scale)]
+    figure = Figure(figsize=(4.5 * len(columns) + 2, 3 * len(drawn)), layout="constrained")
+    grid = figure.subplots(len(drawn), len(columns), squeeze=False)
+    for row, name in zip(grid, drawn, strict=True):
+        for axes, column in zip(row, columns, strict=True):
+            for number, system in enumerate(item.rows):
+                records = filled.records.get((system.name, column), {})
+                _line(axes, number, system.name, name, records)
+            plain_axes(axes, x="epoch", y=NAMES[name])
+            axes.set_title(label(column), fontsize=9)
+    legend(grid[0, -1])
+    return figure
+
+
+def _line(axes: Axes, number: int, system: str, name: str, records: Mapping[int, Record]) -> None:
+    """The mean of a figure over seeds, at the epochs that all of them have, and its largest possible value."""
+    curves = [_points(record, name) for record in records.values() if name in record.curves]
+    if not curves:
+        return
+    epochs = sorted(set.intersection(*(set(curve) for curve in curves)))
+    values = np.array([[curve[epoch] for epoch in epochs] for curve in curves])
+    style = line_style(number)
+    axes.plot(epochs, values.mean(axis=0), label=label(system), **style)
+    if len(values) > 1:
+        spread = values.std(axis=0, ddof=1)
+        low, high = values.mean(axis=0) - spread, values.mean(axis=0) + spread
+        axes.fill_between(epochs, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    limit = LIMITS.get(name)
+    first = next(iter(records.values()))
+    if limit in first.curves:
+        axes.axhline(first.curves[limit][-1][1], color="black", linestyle=":", linewidth=1)
+
+
+def _points(record: Record, name: str) -> dict[float, float]:
+    """Epoch -> value."""
+    return {point[0]: point[1] for point in record.curves[name]}

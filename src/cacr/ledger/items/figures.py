@@ -1,0 +1,98 @@
+"""The figures with curves: conditional entropy, batch size, number of positives, accuracy against epochs."""
+
+from dataclasses import replace
+
+from cacr.ledger.item import Item, Row, add
+from cacr.ledger.items._small import CACR_1, CACR_4, CL, NEEDS, SIX, small_columns, variant
+
+ENTROPY = ("entropy", "max_entropy", "negative_distance", "uniformity")
+
+
+def _entropy(name: str, title: str, *rules: tuple[str, str], mini: str = "cifar10") -> None:
+    columns = tuple(
+        column for data, rule in rules for column in small_columns(data, imbalance=rule, mini=mini)
+    )
+    add(Item(name, title, SIX, columns, needs=NEEDS, curves=ENTROPY))
+
+
+_entropy(
+    "figure3",
+    "conditional entropy of negatives against epochs, CIFAR-10",
+    ("cifar10", "none"),
+    ("cifar10", "linear"),
+)
+_entropy(
+    "figureA1",
+    "conditional entropy of negatives against epochs, CIFAR-100",
+    ("cifar100", "none"),
+    ("cifar100", "linear"),
+    mini="cifar100",
+)
+_entropy(
+    "figureA2",
+    "conditional entropy of negatives against epochs, exponential imbalance",
+    ("cifar10", "exponential"),
+    ("cifar100", "exponential"),
+)
+
+add(
+    Item(
+        "figureA3",
+        "weights of a query's positives and negatives",
+        (CACR_4,),
+        small_columns("cifar10"),
+        needs=NEEDS,
+        draws=("weights",),
+    )
+)
+add(
+    Item(
+        "figureA4",
+        "t-SNE of a query's batch at three epochs, CL and CACR",
+        (CL, CACR_1),
+        small_columns("cifar10"),
+        needs=NEEDS,
+        draws=("tsne",),
+    )
+)
+
+
+def _batches(row: Row, sizes: tuple[int, ...]) -> tuple[Row, ...]:
+    return tuple(variant(f"{row.name}, batches of {size}", row, batch_size=size) for size in sizes)
+
+
+add(
+    Item(
+        "figureA5",
+        "accuracy against the number of images in a batch",
+        (*_batches(CACR_1, (64, 128, 256, 512, 768)), *_batches(CL, (64, 128, 256, 512, 768))),
+        small_columns("cifar10", "cifar100", "stl10"),
+        needs=NEEDS,
+    )
+)
+add(
+    Item(
+        "figureA6",
+        "accuracy against the number of positives",
+        tuple(variant(f"CACR (K={k})", CACR_4, views=k + 1) for k in (1, 2, 4, 6, 8, 10)),
+        small_columns("cifar10", "cifar100"),
+        needs=NEEDS,
+    )
+)
+add(
+    Item(
+        "figureA7",
+        "linear accuracy against epochs",
+        tuple(
+            replace(
+                row,
+                paper={**row.paper, "probe_every_epochs": 10},
+                settings={**row.settings, "probe_every_epochs": 1},
+            )
+            for row in SIX
+        ),
+        small_columns("cifar10", "cifar100", "stl10"),
+        needs=NEEDS,
+        curves=("probe",),
+    )
+)

@@ -1,0 +1,96 @@
+"""``cacr reproduce``: an item of the paper, from its cells to its table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cacr.errors import UserError
+from cacr.ledger.cell import Cell
+from cacr.ledger.drawing import draw
+from cacr.ledger.item import ITEMS, Item, Place
+from cacr.ledger.record import Ledger
+from cacr.ledger.scales import Match, Scale, Sheet, sheet_of
+from cacr.ledger.table import Filled, fill, table
+from cacr.ledger.tuning import choose
+from cacr.shell import shell_words
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for.
+
+    Attributes:
+        item: the table or figure.
+        scale: how large.
+        seeds: number of seeds, from 0.
+        match: what ``mini`` holds equal.
+        tune: whether settings are chosen by trials.
+    """
+
+    item: Item
+    scale: Scale
+    seeds: int = 3
+    match: Match = "views"
+    tune: bool = False
+
+    @classmethod
+    def of(cls, name: str, **more: Any) -> "Plan":
+        """The plan of an item by its name."""
+        return cls(ITEMS[name], **more)
+
+    def sheet(self, ledger: Ledger) -> tuple[Sheet, dict[Place, dict[str, Any]]]:
+        """The cells that are known now, and what trials have chosen so far."""
+        first = self._sheet({})
+        if not self.tune:
+            return first, {}
+        chosen = choose(first, ledger)
+        return self._sheet(chosen), chosen
+
+    def _sheet(self, chosen: dict[Place, dict[str, Any]]) -> Sheet:
+        return sheet_of(
+            self.item, self.scale, range(self.seeds), match=self.match, tune=self.tune, chosen=chosen
+        )
+
+    def cell(self, digest: str, ledger: Ledger) -> Cell:
+        """A cell by its digest.
+
+        Raises:
+            UserError: there is none, or trials have to be run before it is known.
+        """
+        for cell in self.sheet(ledger)[0].every():
+            if cell.digest == digest:
+                return cell
+        hint = "; with --tune most cells are known only when the trials are done" if self.tune else ""
+        raise UserError(f"{self.item.name} has no cell {digest}: `--print-cells` lists them{hint}")
+
+    def options(self, out: Path, data_root: Path, *, download: bool) -> list[str]:
+        """The options of the command, for one cell of it."""
+        told = ["--scale", self.scale, "--seeds", str(self.seeds), "--match", self.match]
+        told += ["--out", str(out), "--data-root", str(data_root)]
+        return told + ["--tune"] * self.tune + ["--download"] * download
+
+    def filled(self, ledger: Ledger) -> tuple[Filled, dict[Place, dict[str, Any]]]:
+        """What is known of the item."""
+        sheet, chosen = self.sheet(ledger)
+        return fill(self.item, sheet, ledger), chosen
+
+    def draw(self, ledger: Ledger) -> list[Path]:
+        """Write the figures of the item; returns the files."""
+        sheet, _ = self.sheet(ledger)
+        return draw(self.item, self.scale, sheet, fill(self.item, sheet, ledger), ledger)
+
+    def text(self, ledger: Ledger) -> str:
+        """The section of the item in Markdown."""
+        filled, chosen = self.filled(ledger)
+        words = ["cacr", "reproduce", self.item.name, "--scale", self.scale, "--seeds", self.seeds]
+        words += ["--match", self.match] if self.match != "views" else []
+        command = shell_words(*words, *(["--tune"] if self.tune else []))
+        return table(
+            self.item,
+            self.scale,
+            filled,
+            match=self.match,
+            tuned=self.tune,
+            chosen=chosen,
+            command=command,
+        )

@@ -1,0 +1,50 @@
+"""An item of the paper from its first cell to its table and figures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cacr.ledger.claims import Judged
+from cacr.ledger.plan import Plan
+from cacr.ledger.record import Ledger
+from cacr.ledger.runner import Orders, cell_command, work_through
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What is known of an item.
+
+    Attributes:
+        finished: whether nobody stopped it; a cell that failed does not stop the others.
+        text: the table with its claims, in Markdown.
+        claims: each with its verdict.
+        figures: files that were drawn.
+    """
+
+    finished: bool
+    text: str
+    claims: list[Judged]
+    figures: list[Path]
+
+
+def orders_of(
+    plan: Plan, out: Path, data_root: Path, *, download: bool, jobs: int, tell: Callable[[str], None]
+) -> Orders:
+    """How the cells of a plan are worked on."""
+    command = cell_command(plan.item.name, plan.options(out, data_root, download=download))
+    return Orders(Ledger(out), data_root, download, jobs, command, tell)
+
+
+def work_on_plan(plan: Plan, orders: Orders) -> Reproduced:
+    """Work through the cells that have no record, then make the table of all that have one."""
+    finished = True
+    # Trials come first: what they choose decides what the other cells are.
+    for _ in range(2 if plan.tune else 1):
+        finished = finished and work_through(plan.sheet(orders.ledger)[0].every(), orders)
+    return reproduced(plan, orders.ledger, finished=finished)
+
+
+def reproduced(plan: Plan, ledger: Ledger, *, finished: bool = True) -> Reproduced:
+    """The table and figures of what is there; nothing is run."""
+    filled, _ = plan.filled(ledger)
+    return Reproduced(finished, plan.text(ledger), filled.judged, plan.draw(ledger))

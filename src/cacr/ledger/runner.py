@@ -1,0 +1,156 @@
+"""Work through the cells of a ledger: one after the other, or several at a time in processes of their own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cacr.ledger.cell import Cell
+from cacr.ledger.record import Ledger
+from cacr.ledger.work import InterruptedCellError, TakenCellError, work_on
+from cacr.training.progress import duration
+
+POLL_SECONDS = 0.2
+_LAST_LINES = 3
+
+
+@dataclass(frozen=True)
+class Orders:
+    """How cells are worked on.
+
+    Attributes:
+        ledger: where records go.
+        data_root: where named data sets lie.
+        download: whether data may be fetched.
+        jobs: cells at a time.
+        command: what runs cells of one training in a process of its own.
+        tell: gets a line for every cell that ends.
+    """
+
+    ledger: Ledger
+    data_root: Path
+    download: bool
+    jobs: int
+    command: "Command"
+    tell: Callable[[str], None]
+
+
+def work_through(cells: Sequence[Cell], orders: Orders) -> bool:
+    """Work on every cell that has no record; returns whether nobody stopped it.
+
+    A cell that fails is told and left; the next ones go on.
+    """
+    waiting = [cell for cell in cells if orders.ledger.find(cell) is None]
+    told = _Told(len(waiting), orders.tell)
+    run = _one_by_one if orders.jobs == 1 else _several
+    return run(waiting, orders, told)
+
+
+class _Told:
+    """Says how far it is, and how long the rest will take."""
+
+    def __init__(self, total: int, tell: Callable[[str], None]) -> None:
+        self._total, self._tell = total, tell
+        self._done, self._started = 0, time.monotonic()
+
+    def ended(self, cell: Cell, failed: str = "") -> None:
+        self._done += 1
+        spent = time.monotonic() - self._started
+        left = duration(spent / self._done * (self._total - self._done))
+        rest = f"about {left} left" if self._done < self._total else f"done in {duration(spent)}"
+        outcome = f"failed: {failed}" if failed else "done"
+        self._tell(f"{self._done} of {self._total} cells, {rest}; {cell.words}: {outcome}")
+
+
+def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
+    for cell in cells:
+        try:
+            work_on(cell, orders.ledger, orders.data_root, download=orders.download)
+        except InterruptedCellError as error:
+            orders.tell(str(error))
+            return False
+        except TakenCellError as error:
+            orders.tell(f"{error}; it is left to it")
+        except Exception:  # whatever it was, it is in the ledger, as it is of a cell in a process of its own
+            told.ended(cell, orders.ledger.failure(cell))
+        else:
+            told.ended(cell)
+    return True
+
+
+def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
+    """Processes with an equal share of the cores; what they print goes to a file beside their run folders."""
+    threads = max(1, (os.cpu_count() or 1) // orders.jobs)
+    environment = {"OMP_NUM_THREADS": str(threads)} | dict(os.environ)
+    waiting, running = list(cells), dict[str, tuple[Cell, subprocess.Popen[bytes]]]()
+    try:
+        while waiting or running:
+            while len(running) < orders.jobs and (cell := _next(waiting, running)) is not None:
+                waiting.remove(cell)
+                log = _log(orders.ledger, cell)
+                log.parent.mkdir(parents=True, exist_ok=True)
+                with log.open("wb") as output:
+                    running[cell.digest] = (
+                        cell,
+                        subprocess.Popen(
+                            orders.command([cell]), stdout=output, stderr=subprocess.STDOUT, env=environment
+                        ),
+                    )
+            for digest, (cell, process) in list(running.items()):
+                if process.poll() is not None:
+                    del running[digest]
+                    told.ended(cell, _failure(cell, process.returncode, orders.ledger))
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:  # the processes have got the signal too, and save what they have
+        for _, process in running.values():
+            process.wait()
+        orders.tell("stopped; the same command goes on from here")
+        return False
+    return True
+
+
+def _next(waiting: Sequence[Cell], running: Mapping[str, tuple[Cell, object]]) -> Cell | None:
+    """The first cell whose training nobody is at."""
+    busy = {cell.training for cell, _ in running.values()}
+    return next((cell for cell in waiting if cell.training not in busy), None)
+
+
+def _log(ledger: Ledger, cell: Cell) -> Path:
+    return ledger.path / "runs" / f"{cell.digest}.log"
+
+
+def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
+    """Why a process has left no record; empty where it has."""
+    if ledger.find(cell) is not None:
+        return ""
+    if code == 0 and not ledger.failure(cell):
+        return "another process works on it, and it is left to it"
+    if not ledger.failure(cell):
+        lines = _log(ledger, cell).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        ended = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        ledger.fail(cell, " / ".join([ended, *lines[-_LAST_LINES:]]))
+    return ledger.failure(cell)
+
+
+Command = Callable[[Sequence[Cell]], list[str]]
+"""What runs some cells of one training, in a process of its own."""
+
+
+def cell_command(item: str, options: Sequence[str]) -> Command:
+    """The command that runs cells of an item, with the options of the whole."""
+    return lambda cells: [
+        *(sys.executable, "-m", "cacr", "reproduce", item),
+        *options,
+        *("--cell", ",".join(cell.digest for cell in cells)),
+    ]
+
+
+def by_training(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Cells that judge the same training together: one process does them one after the other."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.training, []).append(cell)
+    return list(found.values())

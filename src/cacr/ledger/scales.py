@@ -1,0 +1,215 @@
+"""What an item becomes at a scale: the whole path in seconds, the same comparison on two cores, or the paper's own.
+
+``smoke`` trains every row for a few steps on digits: it shows that everything works, and its numbers mean nothing.
+``mini`` shrinks the comparison to what a laptop can do and holds everything equal but what is compared. ``paper`` is
+the paper's protocol, through the recipes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cacr.errors import UserError
+from cacr.ledger.cell import Cell
+from cacr.ledger.item import Column, Item, Place, Row
+
+Scale = Literal["smoke", "mini", "paper"]
+Match = Literal["views", "steps", "epochs"]
+
+VIEWS, STEPS, EPOCHS = 200_000, 312, 2
+"""Of a cell of ``mini``: views in all, or steps, or epochs, whichever is held equal. With four positives, 128 images a
+step and the default, they are the same length."""
+
+MINI: dict[str, Any] = {
+    "data": "cifar10",
+    "encoder": "small_alexnet",
+    "width": 0.25,
+    "image_size": 32,
+    "preset": "cifar",
+    "first_layer": "whitened",
+    "weights": "kaiming",
+    "head": "normed",
+    "dim": 128,
+    "optimizer": "sgd",
+    "base_lr": 0.36,
+    "weight_decay": 1e-4,
+    "schedule": "cosine",
+    "views": 5,
+    "batch_size": 128,
+    "measure_every_steps": 50,
+    "keep_best": False,
+}
+"""Our start, which short runs need, and everything else that every row has in common. The precision is the machine's:
+a record tells it."""
+
+SMOKE: dict[str, Any] = MINI | {
+    "data": "digits",
+    "width": 0.05,
+    "preset": "digits",
+    "views": 3,
+    "batch_size": 16,
+    "max_steps": 3,
+    "epochs": 1,
+    "measure_every_steps": None,
+    "held_out": 64,
+}
+
+_OF_START = (
+    *("data", "imbalance", "encoder", "width", "image_size", "preset"),
+    *("first_layer", "weights", "recipe"),
+)
+"""Settings that decide the weights before training."""
+
+_OF_METHOD = ("head", "dim", "optimizer", "base_lr", "weight_decay", "views")
+"""Settings that belong to a method, where a row names one."""
+
+RATES = (0.12, 0.36, 1.08)
+"""``base_lr`` of the trials of ``--tune``."""
+
+TRIAL_SEED = 1000
+"""Of all trials; seeds of what is reported are small."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The cells of an item at a scale.
+
+    Attributes:
+        cells: (row, column), seed -> the training.
+        references: column, seed -> the weights before training, and pixels.
+        trials: (row, column) -> settings that are tried, each with its cell; empty without ``--tune``.
+    """
+
+    cells: dict[tuple[Place, int], Cell] = field(default_factory=dict)
+    references: dict[tuple[str, int], Cell] = field(default_factory=dict)
+    trials: dict[Place, list[tuple[dict[str, Any], Cell]]] = field(default_factory=dict)
+
+    def every(self) -> list[Cell]:
+        """All cells that can be run now, each once, trials first."""
+        tried = [cell for options in self.trials.values() for _, cell in options]
+        whole = [*tried, *self.cells.values(), *self.references.values()]
+        return list({cell.digest: cell for cell in whole}.values())
+
+
+def rows_at(item: Item, scale: Scale) -> tuple[Row, ...]:
+    """Rows that can be trained; the others are numbers that the paper quotes."""
+    return tuple(row for row in item.rows if (row.recipe if scale == "paper" else row.settings))
+
+
+def columns_at(item: Item, scale: Scale) -> tuple[Column, ...]:
+    """Columns that a scale has."""
+    if scale == "smoke":
+        return item.columns[:1]
+    return tuple(column for column in item.columns if scale == "paper" or column.mini)
+
+
+def require_scale(item: Item, scale: Scale, *, tune: bool) -> None:
+    """Refuse what an item has not.
+
+    Raises:
+        UserError: there is no ``mini`` of it, or trials were asked of the paper's scale.
+    """
+    if scale == "mini" and item.no_mini:
+        raise UserError(f"{item.name} has no scale mini: {item.no_mini}; use --scale smoke or paper")
+    if scale == "paper" and tune:
+        raise UserError("--tune is for --scale smoke and mini: the paper's scale has the paper's values")
+
+
+def sheet_of(
+    item: Item,
+    scale: Scale,
+    seeds: Iterable[int],
+    *,
+    match: Match = "views",
+    tune: bool = False,
+    chosen: Mapping[Place, Mapping[str, Any]] | None = None,
+) -> Sheet:
+    """The cells of an item.
+
+    Args:
+        item: the table or figure.
+        scale: how large.
+        seeds: of the cells that are reported.
+        match: what ``mini`` holds equal between rows.
+        tune: whether settings are chosen by trials; places that are not ``chosen`` have trials and no cells yet.
+        chosen: what trials have chosen already, by place.
+    """
+    require_scale(item, scale, tune=tune)
+    sheet, known = Sheet(), chosen or {}
+    wanted = list(seeds)
+    for column in columns_at(item, scale):
+        rows = rows_at(item, scale)
+        for row in rows:
+            place = (row.name, column.name)
+            base = _settings(row, column, scale, match)
+            if tune:
+                sheet.trials[place] = [
+                    (tried, _trial(row, column, scale, match, tried)) for tried in trials_of(row)
+                ]
+            if not tune or place in known:
+                more = known.get(place, {}) if tune else {}
+                for seed in wanted:
+                    sheet.cells[place, seed] = Cell(
+                        "encoder", base | dict(more) | {"seed": seed}, _evaluation(column, scale, seed)
+                    )
+        for seed in wanted if column.evaluation or scale != "paper" else ():
+            sheet.references[column.name, seed] = _reference(rows[0], column, scale, seed)
+    return sheet
+
+
+def _reference(row: Row, column: Column, scale: Scale, seed: int) -> Cell:
+    """What is there before training: one step, because a run folder holds the weights from before the first."""
+    whole = _settings(row, column, scale, "views")
+    kept = {name: whole[name] for name in whole if name in _OF_START or column.whole_start}
+    kept |= {"max_steps": 1, "batch_size": 16, "measure_every_epochs": 0, "seed": seed}
+    if not column.whole_start:
+        kept["views"] = 2
+    others = [name for name in column.references if name != "untrained"]
+    return Cell("start", kept, {**_evaluation(column, scale, seed), "baselines": others})
+
+
+def trials_of(row: Row) -> list[dict[str, Any]]:
+    """Settings that ``--tune`` tries: each learning rate with each value of the row's own setting.
+
+    The same number for every row, so that none is tuned harder than another.
+    """
+    name, values = next(iter(row.tuned.items()), ("", (None, None)))
+    own = [{} if value is None else {name: value} for value in values]
+    return [{"base_lr": rate, **each} for rate in RATES for each in own]
+
+
+def _trial(row: Row, column: Column, scale: Scale, match: Match, tried: Mapping[str, Any]) -> Cell:
+    """A training that is judged on held-out training images."""
+    settings = _settings(row, column, scale, match) | dict(tried) | {"seed": TRIAL_SEED}
+    settings |= {"measure_every_epochs": 0, "measure_every_steps": None}
+    return Cell("encoder", settings, {**_evaluation(column, scale, TRIAL_SEED), "held_out": True})
+
+
+def _settings(row: Row, column: Column, scale: Scale, match: Match) -> dict[str, Any]:
+    """Of a training, but for its seed."""
+    if scale == "paper":
+        recipe = str(row.recipe).format(data=column.data, part=column.part)
+        return {"recipe": recipe, "data": column.data, **row.paper, **column.settings}
+    if scale == "smoke":
+        common = SMOKE if "method" not in row.settings else _without(SMOKE, *_OF_METHOD)
+        settings = common | dict(row.settings) | {"max_steps": SMOKE["max_steps"], "data": column.smoke_data}
+        return settings | {name: SMOKE[name] for name in ("preset", "batch_size", "encoder", "width")}
+    settings = MINI | {"data": column.data} | dict(column.settings) | dict(row.settings)
+    if match == "epochs":
+        return settings | {"epochs": round(row.longer * EPOCHS)}
+    views = settings["views"] * settings["batch_size"]
+    steps = STEPS if match == "steps" else VIEWS / views
+    return settings | {"max_steps": round(row.longer * steps), "epochs": 1000}
+
+
+def _without(settings: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
+
+
+def _evaluation(column: Column, scale: Scale, seed: int) -> dict[str, Any]:
+    """Of a cell; ``mini`` trains a linear classifier on features that are computed once."""
+    if scale == "paper":
+        return {**column.evaluation, "seed": seed} if column.evaluation else {}
+    if scale == "smoke":
+        return {**column.smoke, "seed": seed}
+    return {"data": column.data, "protocol": ["linear", "knn"], "seed": seed}

@@ -1,0 +1,163 @@
+"""A ledger's item as a table in Markdown: scores with their spread beside the paper's, claims, and what is missing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from cacr.ledger.cell import Cell
+from cacr.ledger.claims import Judged, judge
+from cacr.ledger.item import Column, Item, Place
+from cacr.ledger.record import Ledger, Record
+from cacr.ledger.scales import Match, Scale, Sheet, columns_at
+from cacr.ledger.tuning import chosen_in_words
+
+REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What is known of an item.
+
+    Attributes:
+        scores: place -> seed -> score in the unit of the item.
+        records: place -> seed -> record.
+        missing: cells without a record.
+        failed: why cells failed.
+        judged: the claims.
+    """
+
+    scores: dict[Place, dict[int, float]]
+    records: dict[Place, dict[int, Record]]
+    missing: list[Cell]
+    failed: dict[str, str]
+    judged: list[Judged]
+
+
+def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
+    """Gather the records of an item."""
+    scores: dict[Place, dict[int, float]] = {}
+    records: dict[Place, dict[int, Record]] = {}
+    missing, failed = [], {}
+    columns = {column.name: column for column in item.columns}
+    for (place, seed), cell in sheet.cells.items():
+        record = ledger.find(cell)
+        if record is None:
+            missing.append(cell)
+            if why := ledger.failure(cell):
+                failed[f"{place[0]}, {place[1]}, seed {seed}"] = why
+            continue
+        records.setdefault(place, {})[seed] = record
+        if (value := value_of(item, columns[place[1]], cell, record)) is not None:
+            scores.setdefault(place, {})[seed] = value
+    for (column, seed), cell in sheet.references.items():
+        record = ledger.find(cell)
+        if record is None:
+            missing.append(cell)
+            continue
+        for subject, name in REFERENCES.items():
+            if (value := value_of(item, columns[column], cell, record, subject)) is not None:
+                scores.setdefault((name, column), {})[seed] = value
+    return Filled(scores, records, missing, failed, [judge(claim, scores) for claim in item.claims])
+
+
+def value_of(
+    item: Item, column: Column, cell: Cell, record: Record, subject: str = "encoder"
+) -> float | None:
+    """The number of a cell that an item shows: a score in percent, or seconds of a step."""
+    if item.quantity.startswith("seconds"):
+        return record.seconds.get("step") if subject == "encoder" else None
+    if not cell.evaluation:
+        return None
+    score = record.score(column.measure or str(cell.evaluation["protocol"][0]), subject)
+    return None if score is None else 100 * score
+
+
+def table(
+    item: Item,
+    scale: Scale,
+    filled: Filled,
+    *,
+    match: Match,
+    tuned: bool,
+    chosen: Mapping[Place, Mapping[str, Any]],
+    command: str,
+) -> str:
+    """The whole section of an item."""
+    columns = columns_at(item, scale)
+    lines = [f"### {item.name}: {item.title}", "", _head(item, scale, match, tuned), ""]
+    lines += [*_rows(item, columns, filled), "", *(_claim(judged, scale) for judged in filled.judged), ""]
+    lines += [*_lengths(filled), *chosen_in_words(chosen)]
+    if missing := len({cell.digest for cell in filled.missing}):
+        lines.append(f"Not filled: {missing} cells have not been run, or failed.")
+    lines += [f"Failed: {what}: {why}" for what, why in filled.failed.items()]
+    lines += ["", f"    {command}"]
+    return "\n".join(lines)
+
+
+def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
+    if scale == "smoke":
+        return (
+            f"{item.quantity} after a few steps on digits: shows that everything runs, and says nothing else."
+        )
+    if scale == "paper":
+        return f"{item.quantity} at the paper's scale; its tolerance is {item.tolerance:g} points. Needs: {item.needs}."
+    values = "settings tuned on held-out training images" if tuned else "the paper's temperatures, t+ and t-"
+    return (
+        f"{item.quantity} at the scale mini, equal {match} in every row, {values}; mean ± spread over seeds (number of "
+        "seeds); in brackets the paper's number, at its own scale."
+    )
+
+
+def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
+    lines = [f"| | {' | '.join(column.name for column in columns)} |", "|---" * (len(columns) + 1) + "|"]
+    places = [column.name for column in item.columns]
+    names = [row.name for row in item.rows] + [
+        name for name in REFERENCES.values() if any(place[0] == name for place in filled.scores)
+    ]
+    digits = 4 if item.quantity.startswith("seconds") else 2
+    for name in names:
+        said = item.paper.get(name, ())
+        cells = []
+        for column in columns:
+            quoted = said[places.index(column.name)] if said else None
+            scores = filled.scores.get((name, column.name), {})
+            base = filled.scores.get((name, item.drop_from), {}) if column.name != item.drop_from else {}
+            cells.append(_cell(scores, quoted, digits) + _drop(base, scores))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(scores: Mapping[int, float], paper: float | None, digits: int) -> str:
+    quoted = "" if paper is None else f" [{paper:g}]"
+    if not scores:
+        return quoted.strip()
+    values = list(scores.values())
+    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{spread} ({len(values)}){quoted}"
+
+
+def _drop(base: Mapping[int, float], scores: Mapping[int, float]) -> str:
+    """How much is lost from another column, over the seeds that both have."""
+    lost = [base[seed] - scores[seed] for seed in base.keys() & scores.keys()]
+    return f", drop {fmean(lost):.2f}" if lost else ""
+
+
+def _claim(judged: Judged, scale: Scale) -> str:
+    verdict = "a smoke run settles nothing" if scale == "smoke" else judged.words
+    return f"- {judged.claim.text} **{verdict}**"
+
+
+def _lengths(filled: Filled) -> list[str]:
+    """How long the trainings of each column were: equal views are not equal epochs."""
+    found: dict[str, set[str]] = {}
+    for (_, column), records in filled.records.items():
+        for record in records.values():
+            budget = record.budget
+            epochs = budget["views_seen"] / budget["views"] / budget["images"]
+            text = (
+                f"{budget['views_seen']:,} views in {budget['steps']:,} steps, {epochs:.1f} epochs of "
+                f"{budget['images']:,} images (V = {budget['views']})"
+            )
+            found.setdefault(column, set()).add(text)
+    return [f"{column}: {'; '.join(sorted(texts))}." for column, texts in found.items()]

@@ -1,0 +1,170 @@
+"""Train and measure one cell; what is learned of it becomes its record."""
+
+import fcntl
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cacr.errors import UserError
+from cacr.evaluation import SuiteReport, evaluate_run, evaluate_suite, is_suite
+from cacr.evaluation.probing import observe
+from cacr.ledger.cell import Cell
+from cacr.ledger.made_data import MADE, made
+from cacr.ledger.record import Ledger, Record
+from cacr.runs.folder import RunFolder
+from cacr.runs.run import Run
+from cacr.training.pretrain import pretrain
+
+CURVES = (
+    "loss",
+    "entropy",
+    "max_entropy",
+    "negative_distance",
+    "positive_distance",
+    "uniformity",
+    "knn",
+    "probe",
+)
+"""Figures of a training that a record keeps."""
+
+
+PLACES = {
+    "imagenet": "imagenet:{}/imagenet",
+    "imagenet100": "imagenet100:{}/imagenet",
+    "imagenet22k": "imagenet22k:{}/imagenet22k",
+    "webvision": "webvision:{}/webvision",
+    "voc": "voc:{}/voc",
+    "coco": "coco:{}/coco",
+    "cc3m": "wds:{}/cc3m/{{00000..00331}}.tar",
+}
+"""Sets that lie in the data root under a name of their own, as commands name them."""
+
+
+class InterruptedCellError(UserError):
+    """Somebody stopped the training; its checkpoint is there."""
+
+
+class TakenCellError(UserError):
+    """Another process works on the cell."""
+
+
+def work_on(cell: Cell, ledger: Ledger, data_root: Path, *, download: bool = False) -> Record:
+    """Train, measure, and keep the record; a cell that has one is not run again.
+
+    A training that was cut off goes on from its last checkpoint, to the same weights.
+
+    Raises:
+        InterruptedCellError: it was told to stop.
+        TakenCellError: another process is at it.
+        UserError: it cannot be done, and why; kept in the ledger, too.
+    """
+    with _lock(ledger.lock(cell)):
+        if (known := ledger.find(cell)) is not None:
+            return known
+        try:
+            record = _work(cell, ledger, {"data_root": data_root, "download": download})
+        except InterruptedCellError:
+            raise
+        except Exception as error:
+            ledger.fail(cell, f"{type(error).__name__}: {error}")
+            raise
+        ledger.keep(cell, record)
+        return record
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a file; whoever dies lets go of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise TakenCellError(f"another process works on {path.stem}") from None
+        yield
+
+
+def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
+    started, folder = time.monotonic(), ledger.run(cell)
+    if folder.exists() and not RunFolder(folder).holds_run:
+        shutil.rmtree(folder)  # it was ended before it had settings: there is nothing to go on from
+    values = dict(cell.settings) | where
+    values["data"] = located(str(values["data"]), where["data_root"], ledger.made)
+    outcome = pretrain(values, folder, resume=RunFolder(folder).holds_run, observe=observe)
+    if outcome.status == "interrupted":
+        raise InterruptedCellError(f"{cell.words} was stopped; the same command goes on with it")
+    trained = time.monotonic()
+    scores = _scores(cell, ledger, where) if cell.evaluation else {}
+    run = Run.open(folder)
+    curves = {name: [[round(x, 4), round(y, 6)] for x, y in run.points(name)] for name in CURVES}
+    speeds = [row["images_per_second"] for row in run.rows if row.get("images_per_second")]
+    seconds = {"evaluation": time.monotonic() - trained}
+    if outcome.status != "already finished":  # another cell has trained it
+        seconds["training"] = trained - started
+    if speeds:
+        seconds["step"] = run.settings.batch_size / statistics.median(speeds)
+    return Record(
+        cell=cell.content,
+        scores=scores,
+        resolved=run.settings.model_dump(mode="json", exclude={"data_root"})
+        | {"data": cell.settings["data"]},
+        budget=asdict(run.budget),
+        curves={name: points for name, points in curves.items() if points},
+        verdict=run.verdict.verdict if run.verdict else "",
+        seconds={name: round(value, 4) for name, value in seconds.items()},
+    )
+
+
+def located(data: str, root: Path, own: Path) -> str:
+    """Data as the commands take it.
+
+    Args:
+        data: as a cell names it.
+        root: where named sets lie; those that are folders under their names, ImageNet-100 in ImageNet's.
+        own: where sets lie that smoke runs make.
+    """
+    if data.startswith("suite:"):
+        return f"suite:{root / data.removeprefix('suite:')}"
+    if data in MADE:
+        return made(data, own)
+    return PLACES[data].format(root) if data in PLACES else data
+
+
+def _scores(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Protocol -> subject -> score; of a suite also the mean over its sets."""
+    of_start, folder = cell.subject == "start", ledger.run(cell)
+    values = {"baselines": (), **cell.evaluation, **where}
+    values["data"] = located(str(values["data"]), where["data_root"], ledger.made)
+    subject = RunFolder(folder).start if of_start else folder
+    if is_suite(str(values["data"])):
+        return _suite_scores(evaluate_suite(subject, values), of_start)
+    scores: dict[str, dict[str, float]] = {}
+    for result in evaluate_run(subject, values):
+        name = "untrained" if of_start and result.subject == "encoder" else result.subject
+        scores.setdefault(result.protocol, {})[name] = result.score
+        for measure, value in result.also.items():
+            scores.setdefault(f"{result.protocol} {measure}", {})[name] = value
+    return scores
+
+
+def _suite_scores(report: SuiteReport, of_start: bool) -> dict[str, dict[str, float]]:
+    """Of every set, and the mean over sets.
+
+    Raises:
+        UserError: a set failed: a mean over the others would be another number.
+    """
+    if report.failures:
+        raise UserError("; ".join(map(str, report.failures)))
+    scores: dict[str, dict[str, float]] = {}
+    for (data, protocol, contestant), result in report.results.items():
+        name = "untrained" if of_start and contestant == report.contestants[0] else result.subject
+        scores.setdefault(f"{protocol} {data}", {})[name] = result.score
+    for protocol in report.protocols:
+        own = [scores[f"{protocol} {data}"] for data in report.sets]
+        scores[protocol] = {name: statistics.fmean(each[name] for each in own) for name in own[0]}
+    return scores

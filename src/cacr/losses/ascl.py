@@ -1,0 +1,73 @@
+"""Adaptive soft contrastive learning (ASCL): negatives that resemble the positive are positives in part."""
+
+import torch
+from torch import Tensor
+
+from cacr.losses.engine.arguments import check_not_negative, check_positive
+from cacr.losses.engine.neighbours import similarity_blocks
+from cacr.losses.engine.pairs import Negatives, Pairs
+from cacr.losses.engine.reductions import Keys, lse
+from cacr.losses.objective import OBJECTIVES, PairObjective
+
+NO_SHARED_KEYS = "soft labels need keys of positives, and negatives that all views share: 'all', or a queue"
+
+
+@OBJECTIVES.register("ascl")
+class ASCLLoss(PairObjective):
+    """ASCL: InfoNCE with soft labels, which negatives near the positive's key share with it.
+
+    For a positive key k, N negatives k_j and the distribution p = softmax_j(k.k_j / label_temperature):
+
+        c = 1 - H(p) / ln N                             how sure p is
+        label = 1 for k, min(1, neighbours c p_j) for k_j, then divided by their sum; without gradient
+        loss = mean over queries and positives of -sum_j label_j ln softmax_j(q.k_j / temperature)
+
+    With no neighbours this is MoCo v2. The labels of a key are needed only in their sum and in their mean key, which
+    are found block by block: the matrix of queries and keys is not held.
+
+    Args:
+        temperature: of the loss.
+        label_temperature: of the labels; smaller ones make p surer.
+        neighbours: How many neighbours a key may have: 1 on ImageNet, 5 on CIFAR in the paper.
+    """
+
+    negatives: Negatives = "all"
+    needs_shared_keys = NO_SHARED_KEYS
+
+    def __init__(
+        self, temperature: float = 0.1, label_temperature: float = 0.05, neighbours: float = 1.0
+    ) -> None:
+        super().__init__()
+        check_positive(temperature=temperature, label_temperature=label_temperature)
+        check_not_negative(neighbours=neighbours)
+        self.temperature, self.label_temperature, self.neighbours = temperature, label_temperature, neighbours
+
+    def of(self, pairs: Pairs) -> dict[str, Tensor]:
+        """``loss``, and ``own``, the mean label of the positive itself."""
+        keys = next((keys for keys in pairs.negatives if keys.vectors.dim() == 2), None)
+        if keys is None or pairs.keys is None or pairs.partner is not None:
+            raise ValueError(NO_SHARED_KEYS)
+        own, others = self._labels(pairs.keys, keys)
+        scale = 1 / self.temperature
+        logits = scale * pairs.positives
+        rest = lse(pairs.queries, pairs.negatives, scale, backend=self.backend)[..., None]
+        labelled = scale * pairs.cosines_with(own[..., None] * pairs.keys + others)
+        losses = torch.logaddexp(logits, rest) - labelled
+        return {"loss": pairs.average(losses, pairs.absent), "own": own.mean()}
+
+    @torch.no_grad()
+    def _labels(self, anchors: Tensor, keys: Keys) -> tuple[Tensor, Tensor]:
+        """The label of each anchor itself, (W, M), and the sum of all keys times their labels, (W, M, dim)."""
+        owns, sums = [], []
+        for _, s in similarity_blocks(anchors, keys, -torch.inf):
+            logits = s / self.label_temperature
+            p = torch.softmax(logits, -1)
+            count = torch.isfinite(s).sum(-1, keepdim=True)
+            entropy = torch.special.entr(p).sum(-1, keepdim=True)
+            sure = 1 - entropy / count.clamp_min(2).to(s.dtype).log()
+            labels = (self.neighbours * sure * p).clamp_(0, 1)
+            total = 1 + labels.sum(-1)
+            owns.append(1 / total)
+            sums.append(labels @ keys.vectors.detach().to(labels.dtype) / total[..., None])
+        shape = anchors.shape[:2]
+        return torch.cat(owns, 1).reshape(shape), torch.cat(sums, 1).reshape(*shape, -1)

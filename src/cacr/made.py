@@ -1,0 +1,66 @@
+"""Settings made from plain values: every wrong one is named, all at once."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from cacr.config import Settings
+from cacr.errors import SettingsError
+from cacr.registry import nearest
+
+S = TypeVar("S", bound=Settings)
+
+MOST_SHOWN = 100
+"""Characters of a wrong value that a message repeats."""
+
+
+def make(kind: type[S], values: Mapping[str, Any]) -> S:
+    """Settings from plain values (strings are parsed).
+
+    Raises:
+        SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        raise SettingsError(problems(kind, error)) from None
+
+
+def make_what_fits(kind: type[S], values: Mapping[str, Any]) -> tuple[S, list[str]]:
+    """Settings with the default in place of every wrong value, and what is wrong.
+
+    For those who look further before they report everything at once; with problems, the settings are not to be used.
+    """
+    try:
+        return kind.model_validate(dict(values)), []
+    except ValidationError as error:
+        wrong = {str(item["loc"][0]) for item in error.errors()}
+        right = {name: value for name, value in values.items() if name not in wrong}
+        usable: S = kind.model_construct(**right)  # type: ignore[assignment]  # the plugin forgets which kind
+        return usable, problems(kind, error)
+
+
+def problems(kind: type[Settings], error: ValidationError) -> list[str]:
+    """What is wrong, one line for each setting."""
+    found: dict[str, str] = {}
+    for item in error.errors():
+        name = str(item["loc"][0])
+        if item["type"] == "extra_forbidden":
+            found[name] = f"there is no setting {name!r}; {nearest(name, list(kind.named()))}"
+        elif item["type"] == "missing":
+            about = kind.named()[name].description
+            found[name] = f"{name} is missing" + (f": {about}" if about else "")
+        else:
+            # A value that may also be 'auto' fails twice; the first, more telling reason stays.
+            found.setdefault(name, f"{name} {reason(item)}")
+    return list(found.values())
+
+
+def reason(item: Mapping[str, Any]) -> str:
+    """What pydantic says of a wrong value, to be read after its name."""
+    text: str = item["msg"]
+    got = repr(item["input"])
+    shown = got if len(got) <= MOST_SHOWN else f"{got[:MOST_SHOWN]} ..."
+    said = text.removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    return f"{said} (got {shown})"

@@ -1,0 +1,244 @@
+"""What people call a method, by name: ``cacr pretrain DATA --method byol``.
+
+A method is a framework, an objective, a head, a predictor, an optimiser and their options, whatever the data. A recipe
+is a method on given data, and has the sizes, rates and lengths of a publication; what stands here is for any images and
+any length, on one machine. Names of settings are those of :class:`cacr.config.PretrainSettings`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacr.registry import Registry
+
+OWNED = frozenset(
+    {
+        *("framework", "framework_options", "objective", "objective_options"),
+        *("head", "predictor", "hidden", "dim", "batch_norm", "sync_batch_norm"),
+        *("optimizer", "lr", "base_lr", "bias_base_lr", "weight_decay", "views", "weak_views"),
+    }
+)
+"""Settings that a method may have. Those of a recipe or of another run fall away with its method."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A framework with its objective, and the settings that make it what its name says.
+
+    Attributes:
+        name: as the command line knows it.
+        summary: one line for listings.
+        framework: a name of :data:`cacr.frameworks.FRAMEWORKS`.
+        objective: a name of :data:`cacr.losses.OBJECTIVES`.
+        framework_options: of the framework, where they are not its defaults.
+        objective_options: of the objective, where they are not its defaults.
+        settings: others of :data:`OWNED`, where they are not ``auto``.
+        any_framework: whether the name stands for the objective, in whatever framework.
+    """
+
+    name: str
+    summary: str
+    framework: str
+    objective: str
+    framework_options: Mapping[str, Any] = field(default_factory=dict)
+    objective_options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    any_framework: bool = False
+
+    def __post_init__(self) -> None:
+        if strange := self.settings.keys() - OWNED:
+            raise ValueError(f"a method does not decide {', '.join(sorted(strange))}")
+        # listings take the first line of a registered thing's documentation
+        object.__setattr__(self, "__doc__", self.summary)
+
+    def values(self) -> dict[str, Any]:
+        """All that it sets, by the names of settings."""
+        return {
+            "framework": self.framework,
+            "objective": self.objective,
+            "framework_options": dict(self.framework_options),
+            "objective_options": dict(self.objective_options),
+            **self.settings,
+        }
+
+    def is_meant_by(self, framework: object, objective: object) -> bool:
+        """Whether what these two make is still what the name says."""
+        return objective == self.objective and (self.any_framework or framework == self.framework)
+
+
+METHODS: Registry[Method] = Registry("method")
+
+DEFAULT = "cacr"
+
+
+def _add(name: str, summary: str, framework: str, objective: str, **more: Any) -> None:
+    METHODS.register(name)(Method(name, summary, framework, objective, **more))
+
+
+_TWO: dict[str, Any] = {"views": 2}
+_SIMCLR: dict[str, Any] = {**_TWO, "head": "simclr", "sync_batch_norm": True}
+_ONE_WAY: dict[str, Any] = {"symmetric": False, "in_batch": "off"}
+
+_add("cacr", "contrastive attraction and contrastive repulsion", "in_batch", "cacr", any_framework=True)
+_add(
+    "simclr",
+    "tell an image's other view from all other images of the batch",
+    "in_batch",
+    "info_nce",
+    objective_options={"temperature": 0.1, "negatives": "all"},
+    settings=_SIMCLR,
+)
+_add(
+    "simclr_v2",
+    "SimCLR with a head of three layers",
+    "in_batch",
+    "info_nce",
+    objective_options={"temperature": 0.1, "negatives": "all"},
+    settings={**_SIMCLR, "head": "simclr_v2"},
+)
+_add(
+    "moco_v2",
+    "momentum keys, and a queue of earlier ones as negatives",
+    "queue",
+    "info_nce",
+    framework_options=_ONE_WAY,
+    objective_options={"temperature": 0.2},
+    settings={**_TWO, "head": "moco_v2"},
+)
+_add(
+    "moco_v3",
+    "predictions against the momentum keys of the batch",
+    "momentum",
+    "info_nce",
+    objective_options={"temperature": 0.2, "negatives": "cross"},
+    settings={**_TWO, "predictor": "moco_v3"},
+)
+_add(
+    "byol",
+    "predict the momentum encoder's projection of another view; no negatives",
+    "momentum",
+    "byol",
+    settings={**_TWO, "head": "byol", "predictor": "byol", "base_lr": 1.0},
+)
+_add(
+    "simsiam",
+    "predict the held projection of another view, from the same encoder; no negatives",
+    "siamese",
+    "simsiam",
+    settings={**_TWO, "head": "simsiam", "predictor": "simsiam"},
+)
+_add(
+    "swav",
+    "predict the cluster assignment of another view",
+    "prototypes",
+    "swav",
+    settings={**_TWO, "head": "simclr"},
+)
+_add(
+    "barlow_twins",
+    "make the cross-correlation of two views the identity; no negatives",
+    "in_batch",
+    "barlow_twins",
+    settings={**_TWO, "head": "barlow_twins", "sync_batch_norm": True, "base_lr": 0.01},
+)
+_add(
+    "vicreg",
+    "equal views, dimensions that vary and do not repeat each other; no negatives (beyond the paper)",
+    "in_batch",
+    "vicreg",
+    settings={**_TWO, "head": "barlow_twins", "sync_batch_norm": True},
+)
+_add(
+    "lejepa",
+    "equal views, embeddings kept normal by SIGReg; no negatives (beyond the paper)",
+    "in_batch",
+    "lejepa",
+    settings={
+        "head": "simclr_v2",
+        "sync_batch_norm": True,
+        "optimizer": "adamw",
+        "base_lr": 0.01,
+        "weight_decay": 0.05,
+    },
+)
+_add(
+    "fnc",
+    "SimCLR whose likely false negatives are attracted instead",
+    "in_batch",
+    "info_nce",
+    objective_options={
+        "temperature": 0.1,
+        "negatives": "all",
+        "false_negatives": "attract",
+        "fnc_top": 10,
+        "fnc_threshold": 0.7,
+    },
+    settings=_SIMCLR,
+)
+_add(
+    "ascl",
+    "MoCo v2 with soft labels for negatives near the positive, found in a weak view",
+    "queue",
+    "ascl",
+    framework_options=_ONE_WAY,
+    settings={**_TWO, "head": "moco_v2", "weak_views": 1},
+)
+_add(
+    "adaclr",
+    "SimCLR whose nearest neighbours join the positives (their number and start approximate the paper's)",
+    "in_batch",
+    "adaclr",
+    settings=_SIMCLR,
+)
+_add(
+    "align_uniform",
+    "AU-CL: bring views together and spread images uniformly",
+    "in_batch",
+    "align_uniform",
+    settings={**_TWO, "batch_norm": "joint"},
+    any_framework=True,
+)
+_add(
+    "hard_negative",
+    "HN-CL: InfoNCE with hard negatives weighted up",
+    "in_batch",
+    "hard_negative",
+    settings=_TWO,
+    any_framework=True,
+)
+_add(
+    "cmc",
+    "contrastive multiview coding: InfoNCE between every two views",
+    "in_batch",
+    "cmc",
+    any_framework=True,
+)
+_add(
+    "triplet",
+    "positives nearer than negatives by a margin",
+    "in_batch",
+    "triplet",
+    any_framework=True,
+)
+_TEXT: dict[str, Any] = {
+    "head": "linear",
+    "dim": 256,
+    "optimizer": "adamw",
+    "base_lr": 6e-4,
+    "weight_decay": 0.1,
+}
+_add(
+    "clip",
+    "images against their captions, with a learned temperature (data with captions)",
+    "image_text",
+    "clip",
+    settings=_TEXT,
+)
+_add(
+    "cacr_text",
+    "images against their captions by attraction and repulsion (data with captions; --views 4: four crops)",
+    "image_text",
+    "cacr",
+    objective_options={"t_neg": 2.0},
+    settings=_TEXT,
+)

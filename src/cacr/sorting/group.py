@@ -1,0 +1,98 @@
+"""``cacr group``: groups of similar images, named by their labels where there are some."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacr.data.prepare import Progress
+from cacr.data.source import Indices
+from cacr.errors import UserError
+from cacr.features.clusters import choose_number, means_of, silhouette
+from cacr.features.collection import Collection
+
+
+@dataclass(frozen=True)
+class Group:
+    """Images that are alike.
+
+    Attributes:
+        name: ``group 3``, or the class that most of its labelled images have.
+        images: Their numbers, those nearest to the middle of the group first.
+        likeness: Their cosine with the middle of the group.
+        labelled: How many of them have a label.
+        agreeing: How many of these have the label that the group is named by.
+    """
+
+    name: str
+    images: Indices
+    likeness: NDArray[np.float32]
+    labelled: int = 0
+    agreeing: int = 0
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of images, the largest first.
+
+    Attributes:
+        groups: At least one image in each, every image in one.
+        silhouette: How clearly they are apart, from -1 to 1: below 0.1 there are hardly groups at all.
+        chosen: Whether their number was found, not given.
+    """
+
+    groups: tuple[Group, ...]
+    silhouette: float
+    chosen: bool
+
+
+def group_images(
+    found: Collection,
+    *,
+    number: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Groups:
+    """Divide the images of a collection into groups by k-means on their vectors.
+
+    Args:
+        found: The images.
+        number: Groups; ``auto``: the number, from 2 to 64, at which they are most clearly apart (silhouette).
+        seed: Of the first centres.
+        progress: Called with what is done and what there is to do.
+
+    Raises:
+        UserError: there are fewer images than groups.
+    """
+    vectors = found.vectors.numpy()
+    if number != "auto" and not 1 <= number <= len(vectors):
+        raise UserError(
+            f"{len(vectors):,} images can be divided into 1 to {len(vectors):,} groups, not into {number:,}"
+        )
+    chosen = choose_number(vectors, seed=seed, progress=progress) if number == "auto" else number
+    clusters = means_of(vectors, chosen, restarts=10, seed=seed, progress=progress)
+    size = np.bincount(clusters.groups, minlength=chosen)
+    groups, used = [], Counter[str]()
+    for place, which in enumerate(np.argsort(-size, kind="stable")[: np.count_nonzero(size)]):
+        images = np.flatnonzero(clusters.groups == which)
+        centre = clusters.centres[which]
+        likeness = vectors[images] @ centre / max(float(np.linalg.norm(centre)), 1e-12)
+        order = np.argsort(-likeness, kind="stable")
+        name, labelled, agreeing = _name(found, images)
+        if name is None:
+            name = f"group {place + 1}"
+        used[name] += 1
+        unique = name if used[name] == 1 else f"{name} ({used[name]})"
+        groups.append(Group(unique, images[order], likeness[order], labelled, agreeing))
+    return Groups(tuple(groups), silhouette(vectors, clusters.groups, seed=seed), number == "auto")
+
+
+def _name(found: Collection, images: Indices) -> tuple[str | None, int, int]:
+    """The commonest label of some images, how many have a label, and how many have this one."""
+    labels = [name for image in images.tolist() if (name := found.label(image)) is not None]
+    if not labels:
+        return None, 0, 0
+    name, count = Counter(labels).most_common(1)[0]
+    return name, len(labels), count

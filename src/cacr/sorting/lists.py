@@ -1,0 +1,59 @@
+"""CSV files of what was selected, guessed or grouped, as other commands read them (``--images``, ``--labels``)."""
+
+from pathlib import Path
+
+from cacr.features.collection import Collection
+from cacr.files import appearing
+from cacr.reading.tables import write_table
+from cacr.sorting.group import Groups
+from cacr.sorting.predict import Guesses
+from cacr.sorting.select import Selection
+
+
+def write_selection(out: Path, found: Collection, selection: Selection) -> None:
+    """``path,label,score``, the most wanted first, with labels to be filled in.
+
+    Copies have ``path,kept,score`` instead, with the image of which each is one; outliers ``path,score``.
+    """
+    names = [found.name(number) for number in selection.chosen.tolist()]
+    scores = [f"{score:.6g}" for score in selection.score.tolist()]
+    if selection.kept is not None:
+        kept = [found.name(number) for number in selection.kept.tolist()]
+        columns, between = ["path", "kept", "score"], [kept]
+    elif selection.by == "outliers":
+        columns, between = ["path", "score"], []
+    else:
+        columns, between = ["path", "label", "score"], [[""] * len(names)]
+    _write(out, columns, [list(row) for row in zip(names, *between, scores, strict=True)])
+
+
+def write_guesses(out: Path, found: Collection, guesses: Guesses) -> None:
+    """``path,label,confidence,second,second_confidence``, the least certain first.
+
+    Where labelled images were guessed too, ``given`` is the label that they have.
+    """
+    columns = ["path", "label", "confidence", "second", "second_confidence"]
+    names = guesses.class_names
+    rows = []
+    for number, which, value in zip(
+        guesses.images.tolist(), guesses.classes.tolist(), guesses.confidence.tolist(), strict=True
+    ):
+        row = [found.name(number), names[which[0]], f"{value[0]:.4f}", names[which[1]], f"{value[1]:.4f}"]
+        rows.append([*row, found.label(number) or ""] if guesses.everything else row)
+    _write(out, [*columns, "given"] if guesses.everything else columns, rows)
+
+
+def write_groups(out: Path, found: Collection, groups: Groups) -> None:
+    """``path,group,likeness``: group by group, those in the middle of a group first; with ``label`` where known."""
+    labelled = found.known is not None and len(found.known.where) > 0
+    rows = []
+    for group in groups.groups:
+        for number, value in zip(group.images.tolist(), group.likeness.tolist(), strict=True):
+            row = [found.name(number), group.name, f"{value:.4f}"]
+            rows.append([*row, found.label(number) or ""] if labelled else row)
+    _write(out, ["path", "group", "likeness"] + (["label"] if labelled else []), rows)
+
+
+def _write(out: Path, columns: list[str], rows: list[list[str]]) -> None:
+    with appearing(out) as temporary:
+        write_table(temporary, columns, rows)

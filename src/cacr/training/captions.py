@@ -1,0 +1,128 @@
+"""Captions of a run: which are read in a step, what is wrong with those of a source, and what is kept of them."""
+
+from collections.abc import Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import TypeVar
+
+from torch import Tensor
+
+from cacr.config import PretrainSettings, ResolvedSettings
+from cacr.data import Batch, Source, StreamSource
+from cacr.data.captions import drawn, most_captions, without_empty
+from cacr.encoders.text import Heads, TextSide, own_tower, save_text_side
+from cacr.errors import UserError
+from cacr.files import printable
+from cacr.frameworks import FRAMEWORKS, Framework, ImageText
+from cacr.runs.folder import RunFolder
+from cacr.training.build import hidden_width
+from cacr.training.job import Training
+
+S = TypeVar("S", bound=PretrainSettings)
+
+COUNTED = 10_000
+"""Captions, from the first on, that are counted for how many are too long."""
+
+
+def read_captions(method: ImageText, batch: Batch, seed: int, epoch: int) -> Tensor:
+    """What the framework takes of a batch's captions; an image gets the same ones whichever process reads it."""
+    assert batch.captions is not None  # with_captions has seen to it
+    named = zip(batch.index.tolist(), batch.captions, strict=True)
+    return method.read_captions([drawn(each, method.captions, seed, epoch, n) for n, each in named])
+
+
+def with_captions(source: Source, settings: PretrainSettings) -> Source:
+    """The source without empty sentences, where the framework reads captions.
+
+    Raises:
+        UserError: the source has no captions, or some of its images have none.
+    """
+    if not FRAMEWORKS[settings.framework].reads_captions:
+        if source.captions is None:
+            return source
+        return source.with_notes(
+            f"the captions of {source.name} are not used: --method clip trains with them"
+        )
+    if isinstance(source, StreamSource):  # its captions come with its images
+        if most_captions(source) == 0:
+            raise _no_captions(source)
+        streamed = source.with_notes()
+        streamed.captioned = True
+        return streamed
+    if source.captions is None:
+        raise _no_captions(source)
+    usable = [without_empty(each) for each in source.captions]
+    if bare := [number for number, each in enumerate(usable) if not each]:
+        raise _without(source, bare)
+    empty = sum(map(len, source.captions)) - sum(map(len, usable))
+    if not empty:
+        return source
+    kept = source.with_notes(f"{empty:,} empty captions of {source.name} are left out")
+    kept.captions = tuple(usable)
+    return kept
+
+
+def notes_on_captions(method: Framework, source: Source) -> list[str]:
+    """How many captions are cut, and what is computed once."""
+    if not isinstance(method, ImageText):
+        return []
+    sentences = list(islice(chain.from_iterable(source.captions or ()), COUNTED))
+    notes = [*method.tower.notes_on_length(sentences)]
+    if not method.text_trained:
+        notes.append("the text encoder is not trained: its features of captions are computed once")
+    return notes
+
+
+def save_text(job: Training, folder: Path) -> None:
+    """Write the text side of a run's encoder beside it, where it has one."""
+    method, settings = job.method, job.settings
+    if isinstance(method, ImageText):
+        side = TextSide(method.tower, method.text_head, method.head, scale_of(method))
+        hidden = hidden_width(settings, method.encoder)
+        heads = Heads(settings.head, hidden, settings.dim)
+        save_text_side(folder, side, heads, method.encoder, trained=method.text_trained)
+
+
+def scale_of(method: Framework) -> float:
+    """The factor of cosines in the softmax over captions: what CLIP learned, or 2 t- of CACR."""
+    objective = method.objective
+    if (log_scale := getattr(objective, "log_scale", None)) is not None:
+        return float(log_scale.detach().exp().clamp(max=objective.most))
+    if (learned := getattr(objective, "learned", None)) is not None:
+        return float(2 * learned.now().detach())
+    if (t_neg := getattr(objective, "t_neg", None)) is not None:
+        return float(2 * t_neg)
+    return float(1 / getattr(objective, "temperature", 0.07))
+
+
+def with_own_tower(settings: S, run: RunFolder) -> S:
+    """The settings of a run that is there, with the text tower that travels with it in place of where it came from."""
+    if not FRAMEWORKS[settings.framework].reads_captions or (tower := own_tower(run.path)) is None:
+        return settings
+    return settings.model_copy(
+        update={"framework_options": {**settings.framework_options, "text_encoder": str(tower)}}
+    )
+
+
+def as_given(settings: ResolvedSettings, given: PretrainSettings) -> ResolvedSettings:
+    """Resolved settings with the text tower where the user has it, as the run folder keeps them."""
+    if "text_encoder" not in given.framework_options:
+        return settings
+    named = {"text_encoder": given.framework_options["text_encoder"]}
+    return settings.model_copy(update={"framework_options": {**settings.framework_options, **named}})
+
+
+def _no_captions(source: Source) -> UserError:
+    has = "classes only" if source.labels is not None else "images only"
+    return UserError(
+        f"{source.name} has no captions ({has}), and this method compares images with captions: give pairs:FILE.jsonl, "
+        "or wds: or hf: data with a text for each image; without captions choose another --method, such as cacr"
+    )
+
+
+def _without(source: Source, numbers: Sequence[int]) -> UserError:
+    more = f" and {len(numbers) - 1:,} others" if len(numbers) > 1 else ""
+    return UserError(
+        f"{printable(source.describe(numbers[0]))}{more} of {source.name} have no caption: give each image one "
+        "sentence or more, or remove it"
+    )

@@ -1,0 +1,76 @@
+"""What weights from elsewhere decide of the training that continues from them."""
+
+from typing import Any
+
+from cacr.config import PretrainSettings
+from cacr.encoders import EncoderInfo, is_transformer, load_encoder, locate
+from cacr.encoders.resnet import LARGEST_SMALL, RESNETS
+from cacr.errors import UserError
+from cacr.reading.files import any_path
+from cacr.shell import shell_words
+
+TIMM = "timm"
+"""An ``init`` of this name: timm's pretrained weights of the encoder that is named beside it."""
+
+LEAST_RESNET = 128
+"""Views in pixels for a ResNet with the first layer of large images: smaller ones would get another first layer."""
+
+
+def continued(settings: PretrainSettings) -> PretrainSettings:
+    """Settings in which what ``init`` decides is no longer ``auto``: encoder, width and how images are normalised.
+
+    Weights that know images in one normalisation lose by another, before a single step: 4.3 points of a ridge
+    classifier in ``docs/results.md``. So the views of a training have that of its weights, unless another is given.
+
+    Raises:
+        UserError: there are no such weights, or they may not be fetched.
+    """
+    if settings.init is None:
+        return settings
+    init = _whole(settings.init, settings.encoder)
+    if init.startswith("timm:") and "@" not in init and not settings.download:
+        given = shell_words("--init", settings.init)
+        raise UserError(f"{given} fetches weights from the network: allow it with --download")
+    found = _described(init, settings)
+    chosen: dict[str, Any] = {"init": init}
+    if found is not None:
+        if settings.encoder == "auto":
+            chosen["encoder"] = found.encoder
+        if chosen.get("encoder", settings.encoder) == found.encoder:
+            chosen |= _of_encoder(settings, found)
+        chosen["view_options"] = {"mean": found.mean, "std": found.std} | settings.view_options
+    return settings.model_copy(update=chosen)
+
+
+def _whole(init: str, encoder: str) -> str:
+    """The weights by a name that means the same from every folder."""
+    if init == TIMM:
+        if encoder == "auto":
+            raise UserError("--init timm needs the name of a model: write --init timm:NAME")
+        return f"timm:{encoder}"
+    model, at, file = init.partition("@")
+    if init.startswith("timm:"):
+        return f"{model}@{any_path(file).resolve()}" if at else init
+    return str(any_path(init).resolve())
+
+
+def _described(init: str, settings: PretrainSettings) -> EncoderInfo | None:
+    """The encoder of the weights; None of a file that fits the encoder that is named, but says not what it is."""
+    try:
+        return load_encoder(init, with_reader=False, download=settings.download).info
+    except UserError:
+        if locate(init).kind == "checkpoint" and settings.encoder != "auto":
+            return None
+        raise
+
+
+def _of_encoder(settings: PretrainSettings, found: EncoderInfo) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    if settings.width == "auto":
+        chosen["width"] = found.width
+    if settings.image_size == "auto":
+        if is_transformer(found.encoder):
+            chosen["image_size"] = found.image_size
+        elif found.encoder in RESNETS and found.image_size > LARGEST_SMALL:
+            chosen["image_size"] = min(found.image_size, LEAST_RESNET)
+    return chosen

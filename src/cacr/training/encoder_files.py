@@ -1,0 +1,19 @@
+"""The encoder of a run on disk, with its text side and the first layer of its head where these are kept."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cacr.encoders import KEPT_FIRST_LAYERS, save_encoder, save_head1
+from cacr.training.captions import save_text
+from cacr.training.job import Position, Training
+
+
+def write_encoder(job: Training, position: Position, folder: Path, measured: dict[str, Any]) -> None:
+    """Write the encoder, with what was last measured of it."""
+    encoder = job.method.encoder
+    training = job.summary(position) | {"diagnostics": measured}
+    save_encoder(folder, encoder, replace(encoder.info, training=training))
+    save_text(job, folder)
+    if job.settings.head in KEPT_FIRST_LAYERS:
+        save_head1(folder, job.method.head, encoder)

@@ -1,0 +1,122 @@
+"""What of a run's settings does not fit its data or each other, found before anything is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacr.config import ResolvedSettings
+from cacr.encoders import is_transformer, patch_problem
+from cacr.frameworks import FRAMEWORKS
+from cacr.training.rules import COLOUR_STEPS, NO_PREDICTOR
+from cacr.views import PRESETS, Preset
+
+if TYPE_CHECKING:  # it asks for what is found here
+    from cacr.training.resolve import Described
+
+
+def misfits(settings: ResolvedSettings, data: Described, world_size: int) -> list[str]:
+    """What does not fit, a sentence each with what to do."""
+    preset = PRESETS[settings.preset]
+    return [
+        *_batch_problems(data, settings.batch_size, world_size),
+        *_caption_problems(settings, data),
+        *_encoder_problems(settings, preset, is_transformer(settings.encoder)),
+        *_method_problems(settings, preset),
+        *_channel_problems(settings, data),
+    ]
+
+
+def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
+    found = []
+    if data.images < 2:
+        return [f"{data.name} has {data.images} images to train on: at least two are needed"]
+    if batch > data.images:
+        found.append(
+            f"a batch of {batch} images needs at least so many, {data.name} has {data.images}: "
+            f"give --batch-size {data.images} or less"
+        )
+    if batch < 2 * world_size:
+        found.append(
+            f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
+        )
+    return found
+
+
+def _caption_problems(settings: ResolvedSettings, data: Described) -> list[str]:
+    """What captions and an image encoder that is not trained ask for."""
+    if not FRAMEWORKS[settings.framework].reads_captions:
+        return []
+    found = []
+    if not data.captions:
+        found.append(f"{data.name} has no captions, which framework {settings.framework} trains with")
+    if settings.framework_options.get("image_trained") is False and not settings.init:
+        found.append(
+            "image_trained=false would keep random weights: give --init, the weights of a trained encoder"
+        )
+    return found
+
+
+def _channel_problems(settings: ResolvedSettings, data: Described) -> list[str]:
+    """What does not fit the channels of the images."""
+    channels, options = data.channels, settings.view_options
+    found = []
+    if settings.channels != channels:
+        found.append(f"{data.name} has {channels} channels, not channels={settings.channels}: leave it out")
+    found += [
+        f"{name} has {len(options[name])} numbers, {data.name} {channels} channels: give one for each"
+        for name in ("mean", "std")
+        if name in options and not isinstance(options[name], str) and len(options[name]) != channels
+    ]
+    if channels != 3:
+        found += [
+            f"{name} mixes red, green and blue, and {data.name} has {channels} channels: leave it out"
+            for name in COLOUR_STEPS
+            if float(options.get(name, 0.0)) > 0
+        ]
+    return found
+
+
+def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: bool) -> list[str]:
+    """What an encoder cannot do with the sizes of the views, or with settings that are for transformers."""
+    encoder, size = settings.encoder, settings.image_size
+    local = preset.resized(size).with_options(**settings.view_options).local
+    sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
+    found = _start_problems(settings)
+    if transformer:
+        wrong = {name: patch_problem(encoder, side) for side, name in sizes.items()}
+        return found + [f"{name}: {problem}" for name, problem in wrong.items() if problem]
+    if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
+        found.append(
+            f"{encoder} takes images of one size, preset {preset.name} has views of {size} and {local.size} pixels: "
+            "give another --encoder, such as resnet18"
+        )
+    for name, usual in (("positions", "learned"), ("patches", "trained")):
+        if getattr(settings, name) != usual:
+            found.append(f"{name} is a setting of transformers, {encoder} has none: leave it out")
+    return found
+
+
+def _method_problems(settings: ResolvedSettings, preset: Preset) -> list[str]:
+    """What a framework has no place for."""
+    found = []
+    if not FRAMEWORKS[settings.framework].has_predictor and settings.predictor != NO_PREDICTOR:
+        found.append(f"predictor={settings.predictor}: framework {settings.framework} has none, leave it out")
+    if settings.weak_views and (preset.local is not None or settings.weak_views >= settings.views):
+        found.append(
+            f"weak_views={settings.weak_views} of {settings.views} views: at least one must be strong, and a preset "
+            "with local crops has none"
+        )
+    return found
+
+
+def _start_problems(settings: ResolvedSettings) -> list[str]:
+    """Rules for the first weights that contradict each other."""
+    if settings.first_layer == "random":
+        return []
+    if settings.init:
+        return [
+            f"first_layer={settings.first_layer} would replace weights of {settings.init}: leave it out, or --init"
+        ]
+    if settings.patches == "frozen":
+        return [f"patches=frozen keeps random patches, not first_layer={settings.first_layer}: leave one out"]
+    return []

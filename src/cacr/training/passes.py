@@ -1,0 +1,142 @@
+"""What the passes of a run need beside what is in memory already, each gone through on tensors without values."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from cacr.config import RESUMABLE, ResolvedSettings
+from cacr.distributed import alone
+from cacr.frameworks import Framework
+from cacr.training.build import build_method, make_views_of
+from cacr.training.held_out import MEASURED_AT_ONCE
+from cacr.training.live import live_peak, make_fake
+from cacr.training.optimizers import USUAL
+from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
+
+PAGE_IMAGES = 256
+"""Images that are encoded at once for the page of a run."""
+
+_NO_SHAPE = RESUMABLE | {
+    *("seed", "images", "imbalance", "imbalance_seed", "held_out", "measured_images", "max_unreadable"),
+    *("time", "schedule", "milestones", "gamma", "warmup_epochs", "lr", "base_lr", "weight_decay"),
+}
+"""Settings that change no tensor of a pass."""
+
+
+class Passes(NamedTuple):
+    """Bytes.
+
+    Attributes:
+        weights: of the weights, and of what is held beside them: a momentum encoder, a queue.
+        states: the optimiser's numbers.
+        step: alive at once in a step, beside these.
+        measuring: alive at once in a measurement.
+        paging: alive at once when images are encoded for the page.
+    """
+
+    weights: int
+    states: int
+    step: int
+    measuring: int
+    paging: int
+
+
+@dataclass(frozen=True)
+class _Shapes:
+    """Settings, equal to others when all tensors have the same shapes."""
+
+    key: str
+    settings: ResolvedSettings = field(compare=False)
+
+
+def count_passes(settings: ResolvedSettings, images: int) -> Passes:
+    """The passes of a process with so many images of each batch; those of the same shapes are counted once."""
+    return _count(_Shapes(settings.model_dump_json(exclude=set(_NO_SHAPE)), settings), images)
+
+
+@lru_cache(maxsize=64)
+def _count(shapes: _Shapes, images: int) -> Passes:
+    settings = shapes.settings
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        method, _ = build_method(settings)
+        if settings.channels_last:
+            method = method.to(memory_format=torch.channels_last)
+    weights = sum(t.nbytes for t in (*method.parameters(), *method.buffers()))
+    states = USUAL[settings.optimizer].states * sum(p.nbytes for p in method.parameters() if p.requires_grad)
+    with alone():
+        return Passes(weights, states, *_peaks(settings, method, images))
+
+
+def view_sizes(settings: ResolvedSettings) -> dict[int, int]:
+    """Views of an image, by their side."""
+    sizes: dict[int, int] = {}
+    for view in make_views_of(settings).augmentations:
+        sizes[view.size] = sizes.get(view.size, 0) + 1
+    return sizes
+
+
+LOOKS = MEASURED_VIEWS, 1 + STRONG_VIEWS
+"""Views of an image in a measurement: random ones, which are encoded together, and others beside them."""
+
+
+def _peaks(settings: ResolvedSettings, method: Framework, images: int) -> tuple[int, int, int]:
+    """Bytes of a step with its gradients, of a measurement and of the page."""
+    mode, bf16 = make_fake(method), settings.precision == "bf16"
+
+    def look(count: int, *, bf16: bool) -> int:
+        def forward() -> None:
+            with torch.no_grad():
+                method.encoder.eval()(noise(1, count, settings.image_size, settings.channels)[0])
+
+        return live_peak(method, mode, forward, bf16=bf16)
+
+    stepping = _step_peak(settings, method, mode, images)
+    together, others = LOOKS
+    seen = MEASURED_AT_ONCE * together
+    measuring = look(seen, bf16=bf16)
+    # without gradients and copies in bf16 every byte belongs to one image
+    paging = look(PAGE_IMAGES, bf16=False) if bf16 else measuring * PAGE_IMAGES // seen
+    return stepping, measuring + MEASURED_AT_ONCE * others * 12 * settings.image_size**2, paging
+
+
+def _step_peak(settings: ResolvedSettings, method: Framework, mode: FakeTensorMode, images: int) -> int:
+    """Bytes of a step.
+
+    Of a batch in many chunks two are gone through, and then the loss of all embeddings: the larger of both counts,
+    and the views of all images are there meanwhile.
+    """
+    chunk = images if settings.encode_chunk is None else -(-images // -(-images // settings.encode_chunk))
+    counted, bf16 = min(images, 2 * chunk), settings.precision == "bf16"
+    sizes = view_sizes(settings)
+    method.train()
+
+    def step() -> None:
+        views = [noise(count, counted, size, settings.channels) for size, count in sizes.items()]
+        views += method.blank_captions(counted)
+        torch.autograd.backward(method(views)["loss"])
+
+    def lose() -> None:
+        rows = method.rows_per_view * settings.views + sum(map(len, method.blank_captions(1)))
+        queries = torch.empty(rows, images, settings.dim, requires_grad=True)
+        keyed = next(iter(sizes.values()))
+        held = torch.empty(keyed, images, settings.dim)
+        global_views = keyed if len(sizes) > 1 else None
+        parts = method.loss(queries, held if method.holds_targets else None, global_views)
+        torch.autograd.backward(parts["loss"])
+
+    stepping = live_peak(method, mode, step, bf16=bf16)
+    if counted == images:
+        return stepping
+    pixels = 4 * sum(settings.channels * size**2 * count for size, count in sizes.items())
+    embeddings = 4 * settings.views * settings.dim  # of an image, once as such and once as their gradient
+    encoding = stepping + (images - counted) * (pixels + 2 * embeddings)
+    return max(encoding, images * pixels + live_peak(method, mode, lose, bf16=bf16))
+
+
+def noise(views: int, images: int, size: int, channels: int = 3) -> Tensor:
+    """(views, images, channels, size, size) of views as they are made, each in channels-last order."""
+    return torch.empty(views, images, size, size, channels).permute(0, 1, 4, 2, 3)

@@ -1,0 +1,301 @@
+"""A ledger: cells named by what decides them, kept for good, never run twice."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cacr
+from cacr.config import EvaluateSettings, PretrainSettings
+from cacr.errors import UserError
+from cacr.evaluation.settings import Evaluation
+from cacr.ledger import ITEMS, Ledger, Orders, Plan, Record, by_training, cell_command, work, work_through
+from cacr.ledger.cell import Cell
+from cacr.ledger.item import Claim, Column, Item, Row
+from cacr.ledger.scales import RATES, TRIAL_SEED, VIEWS, sheet_of
+from cacr.training.check import check_settings
+from cacr.training.layers import with_recipe
+from tests.conftest import Run, refused
+
+TOY = Item(
+    "toy",
+    "two rows on two columns",
+    (
+        Row("ours", {"objective": "cacr", "t_neg": 2.0}, tuned={"t_neg": (1.0, 4.0)}),
+        Row("theirs", {"objective": "info_nce"}, tuned={"temperature": (0.1, 0.5)}),
+    ),
+    (Column("regular", mini=True), Column("skewed", settings={"imbalance": "exponential"}, mini=True)),
+    claims=(
+        Claim.above("ours is above theirs", ("ours", "regular"), ("theirs", "regular")),
+        Claim.above("theirs is above ours, skewed", ("theirs", "skewed"), ("ours", "skewed")),
+        Claim(
+            "ours loses less",
+            {
+                ("ours", "skewed"): 1.0,
+                ("ours", "regular"): -1.0,
+                ("theirs", "skewed"): -1.0,
+                ("theirs", "regular"): 1.0,
+            },
+        ),
+    ),
+    paper={"ours": (86.5, 75.9), "theirs": (83.5, None)},
+    drop_from="regular",
+)
+
+
+def _record(cell: Cell, score: float) -> Record:
+    names = ("untrained", "pixels") if cell.subject == "start" else ("encoder",)
+    scores = {str(cell.evaluation["protocol"][0]): dict.fromkeys(names, score)}
+    budget = {"images": 1000, "views": 5, "batch_size": 10, "steps": 40, "views_seen": 2000}
+    return Record(cell.content, scores, budget=budget)
+
+
+def _fill(plan: Plan, ledger: Ledger, score: Any) -> None:
+    for (place, seed), cell in plan.sheet(ledger)[0].cells.items():
+        ledger.keep(cell, _record(cell, score(place, seed)))
+
+
+def test_a_cell_is_named_by_everything_that_decides_it() -> None:
+    cell = Cell("encoder", {"seed": 0, "t_neg": 2.0, "views": 5}, {"protocol": ["linear"]})
+    assert cell.digest == replace(cell, settings={"views": 5, "seed": 0, "t_neg": 2.0}).digest
+    assert cell.digest == replace(cell, evaluation={"protocol": ("linear",)}).digest
+    others = [
+        replace(cell, subject="start"),
+        replace(cell, settings={**cell.settings, "seed": 1}),
+        replace(cell, settings={**cell.settings, "t_neg": 2.5}),
+        replace(cell, evaluation={"protocol": ["knn"]}),
+    ]
+    assert len({each.digest for each in [cell, *others]}) == 5
+
+
+def test_cells_that_judge_one_training_share_its_run_folder_and_its_command(tmp_path: Path) -> None:
+    ledger, item = Ledger(tmp_path), ITEMS["table7"]
+    sheet = sheet_of(item, "paper", [0])
+    voc, coco = (sheet.cells[("CACR (K=4)", f"{name} AP"), 0] for name in ("VOC", "COCO boxes"))
+    assert (
+        sheet.cells[("CACR (K=4)", "COCO masks AP75"), 0] == coco != voc
+    )  # one detector has boxes and masks
+    assert ledger.run(voc) == ledger.run(coco) and ledger.lock(voc) == ledger.lock(coco)
+    together = by_training(sheet.every())
+    assert [voc, coco] in together
+    assert len(together) == 9 + 1  # rows with a recipe, and what was there before training
+    command = cell_command("table7", ["--scale", "paper"])([voc, coco])
+    assert command[-2:] == ["--cell", f"{voc.digest},{coco.digest}"]
+
+
+def test_known_numbers_give_the_known_verdicts(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=4)
+    level = {
+        ("ours", "regular"): 0.80,
+        ("theirs", "regular"): 0.70,
+        ("ours", "skewed"): 0.60,
+        ("theirs", "skewed"): 0.50,
+    }
+    # seeds move both rows of a column alike but for a little: a paired test sees the difference, a spread would not
+    _fill(
+        plan,
+        ledger,
+        lambda place, seed: level[place] + 0.05 * seed + 0.001 * (seed % 2) * (place[0] == "ours"),
+    )
+    judged = plan.filled(ledger)[0].judged
+    assert [each.verdict for each in judged] == ["confirmed", "contradicted", "not shown"]
+    assert judged[0].difference is not None
+    assert judged[0].difference.mean == pytest.approx(100 * 0.1005)
+    text = plan.text(ledger)
+    assert "| ours | 87.55 ± 6.48 (4) [86.5] | 67.55 ± 6.48 (4) [75.9], drop 20.00 |" in text
+    assert "| theirs | 77.50 ± 6.45 (4) [83.5] | 57.50 ± 6.45 (4), drop 20.00 |" in text
+    assert "contradicted at this scale" in text
+    assert "Not filled: 8 cells" in text  # before training, and pixels
+
+
+def test_curves_are_drawn_from_records_alone(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(ITEMS["figure3"], "mini", seeds=2)
+    assert plan.draw(ledger) == []
+    for (_, seed), cell in plan.sheet(ledger)[0].cells.items():
+        curves = {"entropy": [[0.0, 3.0 + seed], [1.0, 4.0]], "max_entropy": [[0.0, 4.8], [1.0, 4.8]]}
+        ledger.keep(cell, replace(_record(cell, 0.5), curves=curves))
+    files = plan.draw(ledger)
+    assert [file.name for file in files] == ["figure3-mini.png", "figure3-mini.svg"]
+    svg = files[1].read_text()
+    assert "CACR (K=4)" in svg
+    assert "CIFAR-10, linear" in svg
+
+
+def test_claims_need_seeds_that_all_sides_have(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=3)
+    assert {each.verdict for each in plan.filled(ledger)[0].judged} == {"not run"}
+    for (place, seed), cell in plan.sheet(ledger)[0].cells.items():
+        if seed == (0 if place[0] == "ours" else 1):
+            ledger.keep(cell, _record(cell, 0.5))
+    assert {each.verdict for each in plan.filled(ledger)[0].judged} == {"too few seeds"}
+
+
+def test_cells_are_shared_between_items_and_scales_are_equal_in_views() -> None:
+    found = {
+        name: {cell.digest for cell in sheet_of(ITEMS[name], "mini", [0]).cells.values()}
+        for name in ("table2", "tableA1", "tableA4", "figure3")
+    }
+    assert found["tableA1"] < found["table2"]
+    assert found["figure3"] < found["table2"]
+    assert len(found["tableA4"] & found["table2"]) == 1
+    for cell in sheet_of(ITEMS["table2"], "mini", [0]).cells.values():
+        seen = cell.settings["views"] * cell.settings["batch_size"] * cell.settings["max_steps"]
+        assert seen == pytest.approx(VIEWS, rel=0.002)
+
+
+def test_every_row_has_as_many_trials_and_none_looks_at_test_labels() -> None:
+    for item in (TOY, ITEMS["table2"]):
+        sheet = sheet_of(item, "mini", [0], tune=True)
+        assert not sheet.cells  # they are known when the trials are done
+        assert {len(tried) for tried in sheet.trials.values()} == {2 * len(RATES)}
+        for tried in sheet.trials.values():
+            assert len({cell.digest for _, cell in tried}) == len(tried)
+            for settings, cell in tried:
+                assert cell.evaluation["held_out"] is True
+                assert cell.seed == TRIAL_SEED
+                assert settings.items() <= cell.settings.items()
+
+
+def test_the_best_trial_decides_and_a_failed_one_does_not(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=2, tune=True)
+    trials = plan.sheet(ledger)[0].trials
+    for place, tried in trials.items():
+        for number, (_, cell) in enumerate(tried):
+            assert not plan.sheet(ledger)[0].cells or place != ("ours", "regular")
+            if place == ("ours", "regular") and number == 5:
+                ledger.fail(cell, "diverged")
+            else:
+                ledger.keep(cell, _record(cell, 0.1 * number))
+    sheet, chosen = plan.sheet(ledger)
+    assert chosen["ours", "regular"] == {"base_lr": RATES[2], "t_neg": 1.0}  # the last but one
+    assert chosen["theirs", "skewed"] == {"base_lr": RATES[2], "temperature": 0.5}
+    assert len(sheet.cells) == 4 * 2
+    assert all(cell.settings["base_lr"] == RATES[2] for cell in sheet.cells.values())
+    assert "held_out" not in next(iter(sheet.cells.values())).evaluation
+    assert "theirs, skewed: base_lr=1.08 temperature=0.5" in plan.text(ledger)
+
+
+def _orders(ledger: Ledger, told: list[str], jobs: int = 1) -> Orders:
+    command = cell_command("table2", [])
+    return Orders(ledger, Path("data"), False, jobs, command, told.append)
+
+
+def test_what_has_a_record_is_never_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, plan = Ledger(tmp_path / "a"), Plan(TOY, "mini", seeds=1)
+    cells = plan.sheet(ledger)[0].every()
+    for cell in cells:
+        ledger.keep(cell, _record(cell, 0.5))
+    moved = Ledger(tmp_path / "b")
+    shutil.copytree(ledger.cells, moved.cells)  # records alone, as they are committed
+    monkeypatch.setattr(work, "pretrain", lambda *_, **__: pytest.fail("a finished cell was run"))
+    assert work_through(plan.sheet(moved)[0].every(), _orders(moved, []))
+    assert work.work_on(cells[0], moved, Path("data")).scores == ledger.find(cells[0]).scores  # type: ignore[union-attr]
+
+
+def test_a_cell_that_fails_is_told_and_the_next_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, plan, told = Ledger(tmp_path), Plan(TOY, "mini", seeds=1), list[str]()
+
+    def fail(values: dict[str, Any], *_: Any, **__: Any) -> None:
+        raise UserError(f"no data for {values['seed']}")
+
+    monkeypatch.setattr(work, "pretrain", fail)
+    cells = plan.sheet(ledger)[0].every()
+    assert work_through(cells, _orders(ledger, told))
+    assert len(told) == len(cells)
+    assert f"{len(cells)} of {len(cells)} cells, done in" in told[-1]
+    text = plan.text(ledger)
+    assert "Failed: ours, regular, seed 0: UserError: no data for 0" in text
+    ledger.keep(cells[0], _record(cells[0], 0.5))
+    assert not ledger.failure(cells[0])
+
+
+def test_whatever_fails_in_a_cell_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, told = Ledger(tmp_path), list[str]()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(work, "pretrain", fail)
+    cells = Plan(TOY, "mini", seeds=1).sheet(ledger)[0].every()
+    assert work_through(cells, _orders(ledger, told))
+    assert len(told) == len(cells)
+    assert "failed: RuntimeError: shapes do not match" in told[0]
+
+
+def test_a_damaged_or_foreign_record_is_named(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    first, second = Plan(TOY, "mini", seeds=2).sheet(ledger)[0].every()[:2]
+    ledger.keep(first, _record(first, 0.5))
+    shutil.copy(ledger.file(first), ledger.file(second))
+    with pytest.raises(UserError, match="another cell"):
+        ledger.find(second)
+    content = json.loads(ledger.file(first).read_text())
+    ledger.file(first).write_text(json.dumps(content | {"scores": {"linear": "much"}}))
+    with pytest.raises(UserError, match=r"damaged.*scores"):
+        ledger.find(first)
+
+
+@pytest.mark.parametrize("name", ITEMS.names())
+@pytest.mark.parametrize("scale", ["smoke", "mini", "paper"])
+def test_every_cell_is_a_training_that_can_begin(name: str, scale: Any) -> None:
+    item = ITEMS[name]
+    if scale == "mini" and item.no_mini:
+        with pytest.raises(UserError, match="has no scale mini"):
+            sheet_of(item, scale, [0])
+        return
+    sheet = sheet_of(item, scale, [0])
+    assert sheet.cells
+    for cell in sheet.every():
+        check_settings(with_recipe(cell.settings))
+        if cell.evaluation:
+            asked = Evaluation.parse(cell.evaluation)
+            # how many images are encoded at once is the machine's, not the item's: it was meant for a protocol
+            assert asked.settings.batch_size == EvaluateSettings.model_fields["batch_size"].default
+
+
+def test_settings_of_mini_are_settings() -> None:
+    from cacr.ledger.scales import MINI
+
+    assert MINI.keys() <= PretrainSettings.model_fields.keys()
+
+
+def test_python_gives_the_table_the_verdicts_and_the_figures(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of("tableA3", scale="mini", seeds=3)
+    for cell in plan.sheet(ledger)[0].references.values():
+        ledger.keep(cell, _record(cell, 0.5))
+    places = [row.name for row in plan.item.rows]  # CACR's own signs come first
+    _fill(plan, ledger, lambda place, seed: 0.9 - 0.1 * places.index(place[0]) * (1 + 0.01 * seed))
+    found = cacr.reproduce(item="tableA3", scale="mini", seeds=3, out=tmp_path)
+    assert found.finished and found.text == plan.text(ledger) and found.figures == []
+    assert [each.verdict for each in found.claims] == ["confirmed", "confirmed"]
+    with pytest.raises(UserError, match="has no scale mini"):
+        cacr.reproduce(item="table7", out=tmp_path)
+
+
+def test_bad_input_is_one_message(run: Run, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "ledger")
+    refused(run, ["reproduce", "tabel2"], "did you mean table")
+    refused(run, ["reproduce", "table2", "--cell", "123", *out], "no cell 123", "--print-cells")
+    refused(run, ["reproduce", "table2", "--scale", "paper", "--tune", *out], "--tune is for")
+    assert not (tmp_path / "ledger").exists()
+
+
+def test_cells_are_printed_as_commands(run: Run, tmp_path: Path) -> None:
+    code, text = run("reproduce", "tableA3", "--print-cells", "--seeds", 1, "--out", tmp_path / "my ledger")
+    assert code == 0
+    assert text.count("cacr reproduce tableA3 --scale mini") == 5  # four rows, and what was before training
+    assert f"--out '{tmp_path}/my ledger'" in text
+
+
+def test_the_list_has_every_item_with_its_claims(run: Run) -> None:
+    code, text = run("reproduce", "--list")
+    assert code == 0
+    assert all(name in text for name in ITEMS)
+    assert "learns better features than CL" in text
