@@ -39,7 +39,9 @@ print(json.dumps(found))
 def test_a_step_finds_the_memory_of_the_last_one_and_all_is_given_back_at_the_end() -> None:
     run = subprocess.run([sys.executable, "-c", MEASURE], check=True, capture_output=True, text=True)
     found = json.loads(run.stdout)
-    assert found["kept"] < found["plain"] / 8  # only the first of the eight times
+    # Each of the eight times costs the pages of 128 MiB. The heap may have to grow once more, because something small
+    # has settled at its end: one time of eight. Without the setting it is all eight.
+    assert found["kept"] < found["plain"] / 4
     assert found["resident_kept"] > found["resident"] + (100 << 20)
     assert found["resident_between"] < found["resident"] + (50 << 20)
     assert found["resident_after"] < found["resident"] + (50 << 20)
