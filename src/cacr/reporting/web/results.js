@@ -3,7 +3,7 @@
 const ABOUT = {
   encoder: "encoder: what this run has learned",
   start: "start: the weights that it started from",
-  untrained: "untrained: the same network with random weights",
+  untrained: "untrained: the same network before any training",
   scratch: "scratch: the same network, trained from new random weights",
   pixels: "pixels: no network at all",
 };
