@@ -40,7 +40,9 @@ class Origin:
         return ("start",) if self.start is not None and not self.scratch else ()
 
 
-BASELINES: Registry[Callable[[Origin, int], Encoder]] = Registry("baseline")
+Baseline = Callable[[Origin, int], Encoder]
+
+BASELINES: Registry[Baseline] = Registry("baseline")
 """Name -> function of where a trained encoder comes from and a seed: what is measured beside that encoder."""
 
 
