@@ -11,6 +11,7 @@ from cacr.errors import UserError
 from cacr.evaluation.evaluate import evaluate_run
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
+from tests.encoders.text.making import save_hugging_face_clip
 from tests.evaluation.conftest import write_images
 
 pytestmark = pytest.mark.trains
@@ -80,3 +81,8 @@ def test_any_encoder_can_be_a_baseline(scratch: Path, images: Path, tmp_path: Pa
     assert found["other-start"] == found["start"]
     with pytest.raises(UserError, match="did you mean untrained"):
         _scores(scratch, images, baselines=("untraned",))
+
+
+def test_a_finished_clip_has_no_untrained_twin(images: Path, tmp_path: Path) -> None:
+    save_hugging_face_clip(tmp_path / "clip")
+    assert list(_scores(tmp_path / "clip", images)) == ["encoder", "pixels"]

@@ -32,7 +32,8 @@ class Origin:
     @property
     def baselines(self) -> tuple[str, ...]:
         """What is measured beside it where nothing else is asked for, and protocols take seconds."""
-        return (*self.needed_baselines, "untrained", "pixels")
+        finished = ":" in self.info.encoder  # a CLIP as others built it: nobody here could build it anew
+        return (*self.needed_baselines, *(() if finished else ("untrained",)), "pixels")
 
     @property
     def needed_baselines(self) -> tuple[str, ...]:
