@@ -67,9 +67,12 @@ def test_a_selection_is_a_list_for_other_commands(
 
 
 def test_what_comes_next_sees_the_same_images(
-    run: Run, untrained: Path, photos: Path, tmp_path: Path
+    run: Run, untrained: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command that is proposed has the list, the labels and the features that were given, and runs as it is."""
+    monkeypatch.setattr(
+        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+    )  # how fast this machine is, nobody asks here
     labels, some = _labels(photos, tmp_path / "my labels.csv"), tmp_path / "some.txt"
     some.write_text("".join(f"{colour}-{n}.png\n" for colour in ("red", "green") for n in range(12)))
     given = ("--images", some, "--labels", labels)

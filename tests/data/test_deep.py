@@ -147,8 +147,13 @@ def cells(folder: Path, *, count: int = 6) -> Path:
     return folder
 
 
-def test_images_of_other_channels_are_named_as_files_are(run: Run, tmp_path: Path) -> None:
+def test_images_of_other_channels_are_named_as_files_are(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In lists and labels by their file's name, in `search` by their file, one of the data or another."""
+    monkeypatch.setattr(
+        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+    )  # how fast this machine is, nobody asks here
     folder = cells(tmp_path / "cells")
     (folder / "labels.csv").write_text("name,label\n" + "".join(f"cell{n}.npy,{n % 2}\n" for n in range(6)))
     (tmp_path / "list.txt").write_text("cell1.npy\ncell3.npy\ncell4\n")
@@ -170,7 +175,12 @@ def test_images_of_other_channels_are_named_as_files_are(run: Run, tmp_path: Pat
     assert "cacr group" not in text  # which would refuse these channels
 
 
-def test_16_bits_in_an_ordinary_folder_are_not_cut_silently(run: Run, tmp_path: Path) -> None:
+def test_16_bits_in_an_ordinary_folder_are_not_cut_silently(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+    )  # how fast this machine is, nobody asks here
     folder = tmp_path / "grey"
     folder.mkdir()
     for number in range(3):
