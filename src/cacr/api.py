@@ -161,6 +161,8 @@ def report(
     runs: AnyPath | Sequence[AnyPath],
     out: AnyPath | None = None,
     data: AnyPath | None = None,
+    images: str | None = None,
+    labels: AnyPath | None = None,
     data_root: AnyPath | None = None,
     download: bool = False,
     points: int = MOST_POINTS,
@@ -171,6 +173,8 @@ def report(
         runs: a run folder, or several.
         out: the file; ``report.html`` in the folder of a single run by default.
         data: whose images the map shows; by default those that the first run was trained on.
+        images: a list of the images to use, or ``except:FILE``.
+        labels: a ``.csv`` file with the columns ``path`` and ``label``; left out: the data's own labels.
         data_root: where named data sets lie; by default where the first run found them.
         download: allow downloads of data sets.
         points: images on the map, over all runs; at most 50,000.
@@ -183,6 +187,8 @@ def report(
         [Path(path) for path in paths],
         out=None if out is None else Path(out),
         data=None if data is None else str(data),
+        images=images,
+        labels=None if labels is None else Path(labels),
         data_root=None if data_root is None else Path(data_root),
         download=download,
         points=points,

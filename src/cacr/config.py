@@ -129,6 +129,25 @@ class PretrainSettings(Settings):
         "auto",
         description="learning rate of the encoder as a share of the head's; auto: 1, less with an init",
     )
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="factor on the rate of the encoder from each layer to the one before it; 1: all learn alike",
+    )
+    frozen_stages: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="first stages of the encoder that stay as they were loaded, the stem being one",
+    )
+    average: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="measure and keep an average of the weights, which keeps this share of itself at each step; 0: the "
+        "weights of the last step",
+    )
 
     first_layer: Literal["auto", FirstLayer] = Field(
         "auto",
@@ -355,7 +374,8 @@ class EvaluateSettings(Settings):
     devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
     baselines: Names = Field(
         ("auto",),
-        description="measured beside the encoder: start (the weights it started from), untrained, scratch, pixels; "
+        description="measured beside the encoder: start (the weights it started from), untrained, scratch, pixels, or "
+        "any other encoder, such as timm:NAME@FILE; "
         "auto: start for a run with an init, and all that there are for protocols that take seconds",
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")

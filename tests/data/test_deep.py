@@ -9,11 +9,12 @@ from PIL import Image
 from torch.nn.functional import interpolate
 
 import cacr
-from cacr.data import Loader, open_source
+from cacr.data import Loader, known_labels, open_source, prepare
 from cacr.data.levels import read_levels
-from cacr.encoders import build_encoder, load_encoder, load_weights
+from cacr.encoders import build_encoder, load_encoder, load_weights, save_encoder
 from cacr.errors import UnreadableImageError, UserError
 from cacr.views import PRESETS, Augmentation, Views
+from tests.conftest import Run, refused
 
 
 def sixteen(*shape: int, seed: int = 0) -> np.ndarray:
@@ -134,3 +135,61 @@ def test_the_whole_way_with_two_channels(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=sixteen(8, 24, 24, 4))
     with pytest.raises(UserError, match="4 channels, this encoder takes 2"):
         cacr.embed(run=run, data=f"npz:{tmp_path / 'other.npz'}", out=tmp_path / "b.npz")
+
+
+def cells(folder: Path, *, count: int = 6) -> Path:
+    """A folder of images of two channels and 16 bits, with other files beside them."""
+    folder.mkdir()
+    for number in range(count):
+        np.save(folder / f"cell{number}.npy", sixteen(24, 24, 2, seed=number))
+    (folder / "notes.txt").write_text("x")
+    (folder / "photo.jpg").write_bytes(b"x")
+    return folder
+
+
+def test_images_of_other_channels_are_named_as_files_are(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In lists and labels by their file's name, in `search` by their file, one of the data or another."""
+    monkeypatch.setattr(
+        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+    )  # how fast this machine is, nobody asks here
+    folder = cells(tmp_path / "cells")
+    (folder / "labels.csv").write_text("name,label\n" + "".join(f"cell{n}.npy,{n % 2}\n" for n in range(6)))
+    (tmp_path / "list.txt").write_text("cell1.npy\ncell3.npy\ncell4\n")
+    chosen = open_source(f"deep:{folder}", images=str(tmp_path / "list.txt"))
+    assert [Path(chosen.describe(number)).stem for number in range(3)] == ["cell1", "cell3", "cell4"]
+    known = known_labels(open_source(f"deep:{folder}"), None)
+    assert known is not None and known.labels.tolist() == [0, 1] * 3
+    encoder = build_encoder("small_alexnet", image_size=16, width=0.05, channels=2)
+    save_encoder(tmp_path / "run", encoder, encoder.info)
+    found = cacr.search(run=tmp_path / "run", image=folder / "cell2.npy", data=f"deep:{folder}", k=9)
+    assert len(found.neighbours) == 5  # without itself
+    np.save(tmp_path / "other.npy", np.load(folder / "cell2.npy"))
+    found = cacr.search(run=tmp_path / "run", image=tmp_path / "other.npy", data=f"deep:{folder}", k=1)
+    assert found.neighbours[0].name == str(folder / "cell2.npy")
+    assert found.neighbours[0].similarity == pytest.approx(1, abs=1e-5)
+    code, text = run("doctor", f"deep:{folder}")
+    assert code == 0 and "6 images, 6 looked at" in text
+    assert "not read: 1 .jpg: deep: reads" in text and "not read: 1 .txt:" in text
+    assert "cacr group" not in text  # which would refuse these channels
+
+
+def test_16_bits_in_an_ordinary_folder_are_not_cut_silently(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+    )  # how fast this machine is, nobody asks here
+    folder = tmp_path / "grey"
+    folder.mkdir()
+    for number in range(3):
+        Image.fromarray(sixteen(24, 24, seed=number)).save(folder / f"{number}.png")
+    note = f"3 images have 16 bits, of which 8 are used; deep:{folder} uses all of them"
+    assert note in prepare(open_source(str(folder))).source.notes
+    code, text = run("doctor", folder)
+    assert code == 0 and "3 of 3 images have 16 bits" in text
+    arrays = tmp_path / "arrays"
+    arrays.mkdir()
+    np.save(arrays / "0.npy", sixteen(24, 24))
+    refused(run, ["doctor", arrays], f"deep:{arrays} reads the arrays")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import timm
 import torch
 
 from cacr.encoders import load_encoder
@@ -10,6 +11,7 @@ from cacr.errors import UserError
 from cacr.evaluation.evaluate import evaluate_run
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
+from tests.encoders.text.making import save_hugging_face_clip
 from tests.evaluation.conftest import write_images
 
 pytestmark = pytest.mark.trains
@@ -66,3 +68,21 @@ def test_a_bare_file_has_no_start(scratch: Path, images: Path, tmp_path: Path) -
     with pytest.raises(UserError, match="leave the baseline start out"):
         _scores(tmp_path / "copy.safetensors", images, baselines=("start",))
     assert list(_scores(tmp_path / "copy.safetensors", images)) == ["encoder", "untrained", "pixels"]
+
+
+def test_any_encoder_can_be_a_baseline(scratch: Path, images: Path, tmp_path: Path) -> None:
+    """It is measured as it is by itself; a name that is neither is told with those that there are."""
+    torch.manual_seed(0)
+    torch.save(timm.create_model("mobilenetv3_small_050").state_dict(), tmp_path / "other.pth")
+    text = f"timm:mobilenetv3_small_050@{tmp_path / 'other.pth'}"
+    found = _scores(scratch, images, baselines=("start", text, str(scratch / "start")))
+    assert list(found) == ["encoder", "start", "other", "other-start"]
+    assert found["other"] == _scores(Path(text), images, baselines=())["encoder"]
+    assert found["other-start"] == found["start"]
+    with pytest.raises(UserError, match="did you mean untrained"):
+        _scores(scratch, images, baselines=("untraned",))
+
+
+def test_a_finished_clip_has_no_untrained_twin(images: Path, tmp_path: Path) -> None:
+    save_hugging_face_clip(tmp_path / "clip")
+    assert list(_scores(tmp_path / "clip", images)) == ["encoder", "pixels"]

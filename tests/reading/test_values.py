@@ -1,7 +1,11 @@
 """Documents, arrays and tensors from outside: what is read, what is refused, and in which words."""
 
 import math
+import pickle
+import re
+import warnings
 import zipfile
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +215,11 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_torch_that_would_run_something_is_not_read(tmp_path: Path) -> None:
-    torch.save({"x": Path("y")}, tmp_path / "a.pt")
-    with pytest.raises(UserError, match="holds more than tensors and is not read for safety"):
-        read_torch(tmp_path / "a.pt")
+    """The message names what was refused, and does not hand on PyTorch's proposal to run it."""
+    torch.save({"x": Fraction(1)}, tmp_path / "a.pt")
+    (tmp_path / "b.pt").write_bytes(pickle.dumps({"x": Fraction(1)}, protocol=4))
+    for name, what in (("a.pt", r" \(fractions\.Fraction\)"), ("b.pt", "")):
+        with warnings.catch_warnings(action="error"), pytest.raises(UserError) as caught:
+            read_torch(tmp_path / name)
+        assert re.search(f"holds more than tensors and is not read for safety{what}: save", str(caught.value))
+        assert "weights_only" not in str(caught.value)

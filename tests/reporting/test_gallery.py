@@ -210,3 +210,13 @@ def test_a_sheet_lowers_its_quality_to_fit() -> None:
     free, tight = Sheet(48, 10**9, list(cells)), Sheet(48, 40_000, list(cells))
     sizes = [len(sheet.packed()["source"]) for sheet in (free, tight)]  # type: ignore[index]
     assert sizes[1] * 3 / 4 <= 40_100 < sizes[0]
+
+
+def test_labels_of_some_images_are_shown(coloured_run: Path, tmp_path: Path) -> None:
+    settings = Run.open(coloured_run).settings
+    whole = open_shown(settings, None)
+    (tmp_path / "few.csv").write_text(f"path,label\n{whole.opened.describe(0)},red\n")
+    (tmp_path / "three.txt").write_text("".join(f"{whole.opened.describe(n)}\n" for n in range(3)))
+    shown = open_shown(settings, None, images=str(tmp_path / "three.txt"), labels=tmp_path / "few.csv")
+    labels, names = shown.labels()
+    assert labels is not None and labels.tolist() == [0, -1, -1] and names == ["red"]

@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cacr.cli import app
+from cacr.evaluation.contestants import evaluation_folder
+from cacr.evaluation.guest import Guest
 from cacr.reporting.headline import headline
-from cacr.reporting.next_step import next_step
+from cacr.reporting.next_step import guest_lines, next_step
 from cacr.reporting.standings import gain, standings, subjects_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.result import Result, write_result
@@ -157,3 +159,49 @@ def test_the_commands_can_be_run_one_after_the_other(trained: Path, tmp_path: Pa
         write_result(path / "evaluation", replace(result, score=float(result.subject == "encoder")))
     follow("export")
     assert (tmp_path / "it's a run.safetensors").is_file()
+
+
+def test_a_training_that_made_its_weights_worse_is_left(tmp_path: Path) -> None:
+    init = "timm:resnet18@my weights.pth"
+    for name, verdict, others in (
+        ("judged", "worse than before training", []),
+        ("measured", "healthy", [RESULT, replace(RESULT, subject="start", score=0.9)]),
+    ):
+        folder = RunFolder(tmp_path / name)
+        _run(folder.path, *others, verdict=verdict)
+        folder.write_settings(resolved(data="my photos", init=init), {})
+        (folder.path / "encoder.safetensors").touch()
+        step = next_step(Run.open(folder.path))
+        assert step.words.startswith("Leave it") and "better as they came" in step.words
+        assert shlex.split(step.command) == ["cacr", "group", init, "my photos", "--out", "groups.csv"]
+
+
+def test_what_comes_next_finds_the_same_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of weights without a run: where they were measured, with which lists, and what must be fetched."""
+    monkeypatch.chdir(tmp_path)
+    assert guest_lines(Guest.visit("timm:resnet18")) == [
+        "what next? Measure how good its features are on labelled images: "
+        "cacr evaluate timm:resnet18 --data DATA --download"
+    ]
+    places = ["/my sets", "/my sets", "images except:/a.csv", "labels /b.csv"]
+    write_result(Path("evaluation/timm-resnet18"), replace(RESULT, locations=places))
+    lines = guest_lines(Guest.visit("timm:resnet18"))
+    where = ["--data-root", "/my sets", "--images", "except:/a.csv", "--labels", "/b.csv", "--download"]
+    first = ["cacr", "pretrain", "digits", "--init", "timm:resnet18", *where, "--out", "runs/timm-resnet18"]
+    assert shlex.split(lines[0])[-len(first) :] == first
+    second = ["cacr", "group", "timm:resnet18", "digits", *where, "--out", "groups.csv"]
+    assert shlex.split(lines[1])[-len(second) :] == second
+
+
+def test_results_of_installed_weights_lie_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder, here in (
+        ("site-packages/lite0", True),
+        ("models--timm--a/snapshots/0", True),
+        ("own", False),
+    ):
+        file = tmp_path / folder / "weights.pth"
+        file.parent.mkdir(parents=True)
+        file.touch()
+        own = Path("evaluation") if here else file.parent / "evaluation"
+        assert evaluation_folder(f"timm:resnet18@{file}") == own / "weights"

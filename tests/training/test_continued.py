@@ -9,7 +9,7 @@ import torch
 
 from cacr.config import PretrainSettings
 from cacr.encoders import build_encoder, fix_statistics, save_encoder
-from cacr.errors import UserError
+from cacr.errors import SettingsError, UserError
 from cacr.training.build import build_method
 from cacr.training.continued import continued
 from cacr.training.optimizers import build_optimizer
@@ -66,3 +66,35 @@ def test_the_rate_of_the_encoder_is_a_share_of_the_head() -> None:
     assert groups.keys() == {1.0, 0.25}
     assert {id(p) for p in groups[0.25]} == {id(p) for p in method.encoder.parameters()}
     assert len(groups[1.0]) + len(groups[0.25]) == len(list(method.parameters()))
+
+
+def test_layers_near_the_image_learn_more_slowly() -> None:
+    """The last block of the encoder has its full rate, each one before it half of that of the next."""
+    asked = PretrainSettings(
+        data="photos", encoder="small_alexnet", width=0.05, image_size=32, encoder_rate=0.1, layer_decay=0.5
+    )
+    settings = resolve(asked, DATA, world_size=1, device=torch.device("cpu"))
+    method, _ = build_method(settings)
+    factor = {
+        id(p): group["factor"]
+        for group in build_optimizer(settings, method).param_groups
+        for p in group["params"]
+    }
+    backbone = method.encoder.backbone
+    found = [{factor[id(p)] for p in block.parameters()} for block in backbone.children()]
+    assert found == [{0.1 * 0.5**depth} for depth in reversed(range(7))]
+    assert {factor[id(p)] for p in method.head.parameters()} == {1.0}
+
+
+def test_frozen_stages_are_those_of_weights_that_were_loaded(tmp_path: Path) -> None:
+    encoder = build_encoder("mobilenetv3_small_050", image_size=32)
+    save_encoder(tmp_path / "run", encoder, encoder.info)
+    asked = continued(PretrainSettings(data="photos", init=str(tmp_path / "run"), frozen_stages=2))
+    method, _ = build_method(resolve(asked, DATA, world_size=1, device=torch.device("cpu")), asked.init)
+    held = {n.split(".")[0] for n, p in method.encoder.backbone.named_parameters() if not p.requires_grad}
+    assert held == {"conv_stem", "bn1", "blocks"}
+    assert method.encoder.backbone.get_parameter("blocks.1.0.conv_pw.weight").requires_grad
+    with pytest.raises(SettingsError, match="frozen_stages would keep random weights"):
+        resolve(
+            PretrainSettings(data="photos", frozen_stages=1), DATA, world_size=1, device=torch.device("cpu")
+        )

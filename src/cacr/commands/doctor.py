@@ -13,6 +13,7 @@ from torch import Tensor
 
 import cacr
 from cacr.commands.doctor_data import after_data, describe_data
+from cacr.commands.doctor_encoder import examine_encoder, names_encoder
 from cacr.commands.doctor_run import examine_run
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Loader, Source, inspect_source, open_source, prepare
@@ -22,6 +23,7 @@ from cacr.reading.memory import free_memory, gigabytes
 from cacr.reporting.next_step import next_lines
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
+from cacr.shell import shell_words
 from cacr.training.build import build_method, make_views_of
 from cacr.training.dry_run import needed_memory
 from cacr.training.precision import cpu_flags, has_fast_bf16
@@ -42,27 +44,37 @@ class _Stage(NamedTuple):
 
 
 def examine(target: str | None, *, root: Path, images: str | None = None) -> Iterator[str]:
-    """Lines of a diagnosis: of this machine, and of a run folder or of data where one is named."""
+    """Lines of a diagnosis: of this machine, and of a run folder, an encoder or data where one is named."""
     yield from describe_machine()
     if target is None:
         yield from measure_speed(_noise())
+        yield f"what next? See the whole way on handwritten digits: {shell_words('cacr', 'demo')}"
+        yield f"or look at your own images: {shell_words('cacr', 'doctor', 'FOLDER')}"
     elif RunFolder(Path(target)).holds_run:
         run = Run.open(Path(target))
         yield from examine_run(run)
         with suppress(UserError):  # what is damaged is told above
             yield from next_lines(run)
+    elif names_encoder(target):
+        yield from examine_encoder(target)
     else:
-        source = open_source(target, root=root, images=images)
-        found = inspect_source(source)
-        yield from describe_data(found)
-        if found.examined - len(found.unreadable) < 2:
-            yield "too few readable images to train on: at least two are needed"
-        else:
-            with suppress(UserError):  # a part of a set that nobody trains on
-                asked = PretrainSettings(data=target, data_root=root)
-                yield f"memory that a run with default settings needs: {needed_memory(asked)}"
-            yield from measure_speed(prepare(source, max_unreadable=1.0).source)
-            yield from after_data(target, found)
+        yield from _examine_data(target, root, images)
+
+
+def _examine_data(target: str, root: Path, images: str | None) -> Iterator[str]:
+    source = open_source(target, root=root, images=images)
+    found = inspect_source(source)
+    yield from describe_data(found)
+    if found.examined - len(found.unreadable) < 2:
+        yield "too few readable images to train on: at least two are needed"
+        return
+    with suppress(UserError):  # a part of a set that nobody trains on
+        asked = PretrainSettings(data=target, data_root=root)
+        yield f"memory that a run with default settings needs: {needed_memory(asked)}"
+    yield from measure_speed(prepare(source, max_unreadable=1.0).source)
+    where = ("--data-root", root) if root != PretrainSettings.model_fields["data_root"].default else ()
+    chosen = ("--images", images) if images else ()
+    yield from after_data(target, found, (*where, *chosen), rgb=source.channels == 3)
 
 
 def describe_machine() -> Iterator[str]:

@@ -54,18 +54,29 @@ def _objects(found: Inspection) -> Iterator[str]:
         yield f"annotation left out: {len(found.skipped) - 10:,} more"
 
 
-def after_data(target: str, found: Inspection) -> Iterator[str]:
-    """What to do with data: use or continue pretrained weights where they are at hand, else train."""
+def after_data(
+    target: str, found: Inspection, where: tuple[object, ...] = (), *, rgb: bool = True
+) -> Iterator[str]:
+    """What to do with data: use or continue pretrained weights where they are at hand, else train.
+
+    Args:
+        target: What names the data.
+        found: What is in it.
+        where: Options by which commands find the same images.
+        rgb: Whether images have three channels; to others pretrained weights are adapted by a training alone.
+    """
     out = Path("runs") / (Path(target.rpartition(":")[2]).name or "first")
-    train = shell_words("cacr", "pretrain", target, "--out", out, "--time", "30m")
+    train = shell_words("cacr", "pretrain", target, *where, "--out", out, "--time", "30m")
     at_hand = pretrained_at_hand()
-    if at_hand:
-        group = shell_words("cacr", "group", at_hand[0], target, "--out", "groups.csv")
-        yield f"what next? Pretrained weights are at hand: see what they make of these images: {group}"
-        yield f"or train on from them: {train} {shell_words('--init', at_hand[0])}"
-    elif found.count < FEW_IMAGES:
-        fetched = shell_words("cacr", "group", PRETRAINED, target, "--out", "groups.csv", "--download")
-        yield f"what next? Use pretrained weights, which are fetched once: {fetched}"
-        yield f"or train on from them: {train} {shell_words('--init', PRETRAINED, '--download')}"
-    else:
+    if not at_hand and found.count >= FEW_IMAGES:
         yield f"what next? Train an encoder on these images: {train}"
+        return
+    encoder, fetch = (at_hand[0], ()) if at_hand else (PRETRAINED, ("--download",))
+    known = "Pretrained weights are at hand" if at_hand else "Pretrained weights are fetched once"
+    further = f"{train} {shell_words('--init', encoder, *fetch)}"
+    if rgb:
+        group = shell_words("cacr", "group", encoder, target, *where, "--out", "groups.csv", *fetch)
+        yield f"what next? {known}: see what they make of these images: {group}"
+        yield f"or train on from them: {further}"
+    else:
+        yield f"what next? {known}: train on from them, which adapts their first layer: {further}"

@@ -9,6 +9,7 @@ from cacr.commands.options import (
     DataRoot,
     Download,
     ImagesOption,
+    LabelsOption,
     SetOption,
     given,
     path,
@@ -54,6 +55,8 @@ def report(
     data: Annotated[
         str | None, typer.Option(help="Whose images the map shows; by default the first run's own.")
     ] = None,
+    images: ImagesOption = None,
+    labels: LabelsOption = None,
     points: Annotated[
         int, typer.Option(min=1, max=50_000, help="Images on the map, over all runs; more are drawn from.")
     ] = 50_000,
@@ -68,7 +71,7 @@ def report(
     """
     from cacr.api import report as write
 
-    values = given(None, data_root=data_root, download=download)
+    values = given(None, data_root=data_root, download=download, images=images, labels=labels)
     page, missing = write(runs=runs, out=out, data=data, points=points, **values)
     show(f"report: {page}")
     if missing:
@@ -171,11 +174,13 @@ def list_all(
 
 
 def doctor(
-    target: Annotated[str | None, typer.Argument(help="A run folder or a data folder to examine.")] = None,
+    target: Annotated[
+        str | None, typer.Argument(help="A run folder, another encoder, or data to examine.")
+    ] = None,
     images: ImagesOption = None,
     data_root: DataRoot = None,
 ) -> None:
-    """What this machine can do; what is wrong with a run or with data."""
+    """What this machine can do; what is wrong with a run or with data; what an encoder from elsewhere is."""
     from cacr.commands.doctor import examine
 
     for part in examine(target, root=Path(data_root or "data"), images=images):

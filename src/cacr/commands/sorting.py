@@ -5,12 +5,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cacr.commands.encoders import MaxUnreadable, PartOption, check_part, left_out
+from cacr.commands.encoders import EncoderArgument, MaxUnreadable, PartOption, check_part, left_out
 from cacr.commands.options import DataRoot, Download, ImagesOption, LabelsOption, given, path, show
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
-EncoderArgument = Annotated[str, typer.Argument(help="Run folder, or a .safetensors file of an encoder.")]
 DataArgument = Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")]
 FeaturesOption = Annotated[
     Path | None,
@@ -91,20 +90,36 @@ def select(
     if page:
         show(f"contact sheet: {out.with_suffix('.html')}")
     _tell(found, data)
-    for line in _after_selecting(run, data, out, by, len(selection.chosen)):
-        show(line)
-
-
-def _after_selecting(run: str, data: str, out: Path, by: str, count: int) -> list[str]:
-    """What to do with a selection: label it, or leave it out."""
-    if not count:
-        return ["what next? There is nothing to do: no image was selected."]
-    if by in ("duplicates", "outliers"):
+    same = _same_images(data_root=data_root, download=download, part=part, images=images, features=features)
+    if not len(selection.chosen):
+        show("what next? There is nothing to do: no image was selected.")
+    elif by in ("duplicates", "outliers"):
         look = "" if by == "duplicates" else "Look at them first. "
         words = "cacr", "pretrain", data, "--images", f"except:{out}", "--out", "runs/without"
-        return [f"what next? {look}Train without them: {shell_words(*words)}"]
-    guess = shell_words("cacr", "predict", run, data, "--labels", out, "--out", out.with_name("guesses.csv"))
-    return [f"what next? Fill in the column 'label' of {out}. Then guess the labels of all others: {guess}"]
+        where = _same_images(data_root=data_root, download=download)
+        show(f"what next? {look}Train without them: {shell_words(*words, *where)}")
+    else:
+        show(f"what next? {_after_selecting(run, data, out, labels, same)}")
+
+
+def _after_selecting(run: Path, data: str, out: Path, labels: Path | None, same: tuple[object, ...]) -> str:
+    """What to do with images that are worth a label."""
+    guess = shell_words(
+        "cacr", "predict", run, data, "--labels", labels or out, *same, "--out", out.with_name("guesses.csv")
+    )
+    kept = f", and add its rows to {labels}" if labels else ""
+    return f"Fill in the column 'label' of {out}{kept}. Then guess the labels of all others: {guess}"
+
+
+def _same_images(**options: object) -> tuple[object, ...]:
+    """The options by which a further command sees the same images; those that were not given are left out."""
+    words: list[object] = []
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value and (name, value) != ("part", "pretrain"):
+            words += [f"--{name.replace('_', '-')}", value]
+    return tuple(words)
 
 
 def predict(
@@ -178,9 +193,10 @@ def predict(
     sure = int((guesses.confidence[:, 0] >= 0.9).sum())
     show(f"{len(guesses.images):,} guesses, {sure:,} of them with a confidence of 0.9 or more: {out}")
     _tell(found, data)
+    same = _same_images(data_root=data_root, download=download, part=part, images=images, features=features)
     if classes is not None:
         again = shell_words(
-            "cacr", "predict", run, data, "--labels", out, "--out", out.with_name("better.csv")
+            "cacr", "predict", run, data, "--labels", out, *same, "--out", out.with_name("better.csv")
         )
         show(
             "note: no label has checked these confidences. what next? Correct some of the guesses, remove the other "
@@ -190,6 +206,7 @@ def predict(
     more = shell_words(
         *("cacr", "select", run, data, "--by", "uncertain"),
         *(("--labels", labels) if labels else ()),
+        *same,
         *("--out", out.with_name("label-next.csv")),
     )
     show(

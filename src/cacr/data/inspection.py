@@ -15,8 +15,9 @@ from PIL import Image
 from cacr.data.annotated import AnnotatedSource
 from cacr.data.errors import Problem
 from cacr.data.files import FileSource
+from cacr.data.levels import SUFFIXES
 from cacr.data.pixels import DUPLICATE, linked, shrunk
-from cacr.data.scan import list_images
+from cacr.data.scan import IMAGE_SUFFIXES, list_images
 from cacr.data.source import Indices, Source
 from cacr.data.stream import StreamSource
 from cacr.data.unread import unread_files
@@ -78,6 +79,7 @@ class _Look:
     size: tuple[int, int]
     format: str
     blank: bool
+    sixteen: bool
     pixels: NDArray[np.float32]
 
 
@@ -128,7 +130,7 @@ def _examine(source: Source, at_most: int) -> Iterator[_Look | Problem]:
 
 
 def _look(source: Source, index: int) -> _Look | Problem:
-    if isinstance(source, FileSource):
+    if isinstance(source, FileSource) and not source.deep:
         path, where = source.paths[index], printable(source.describe(index))
         try:
             require_regular(path, where)
@@ -141,17 +143,18 @@ def _look(source: Source, index: int) -> _Look | Problem:
         image = source.read(index)
     except UnreadableImageError as error:
         return Problem(index, error.where, error.reason)
-    return _Look(index, _digest(image.tobytes()), image.size, "array", _is_blank(image), _small(image))
+    return _Look(index, _digest(image.tobytes()), image.size, "array", _is_blank(image), False, _small(image))
 
 
 def _look_at_content(index: int, where: str, content: bytes) -> _Look | Problem:
     try:
         with open_image(BytesIO(content), where) as image:
             size, kind = image.size, image.format or "unknown"
+            sixteen = image.mode.startswith("I;16")
         glance = read_rgb(BytesIO(content), where, _GLANCE)
     except UnreadableImageError as error:
         return Problem(index, error.where, error.reason)
-    return _Look(index, _digest(content), size, kind, _is_blank(glance), _small(glance))
+    return _Look(index, _digest(content), size, kind, _is_blank(glance), sixteen, _small(glance))
 
 
 def _small(image: Image.Image) -> NDArray[np.float32]:
@@ -183,7 +186,7 @@ def _near(looks: list[_Look]) -> list[list[int]]:
 def _unread(source: Source) -> tuple[str, ...]:
     if not isinstance(source, FileSource) or kind_of(source.root) != "folder":
         return ()
-    others = list_images(source.root).others
+    others = list_images(source.root, suffixes=SUFFIXES if source.deep else IMAGE_SUFFIXES).others
     if isinstance(source, AnnotatedSource):
         others = Counter({kind: count for kind, count in others.items() if kind not in _ANNOTATIONS})
     return tuple(unread_files(others))
@@ -213,6 +216,8 @@ def _image_warnings(
     yield from of(sum(len(group) - 1 for group in duplicates), "are exact copies of another")
     yield from of(sum(len(group) - 1 for group in near), "are near-duplicates of another")
     yield from of(sum(look.blank for look in looks), "are blank: one colour only")
+    deep = sum(look.sixteen for look in looks)
+    yield from of(deep, "have 16 bits, of which 8 are used: write deep:FOLDER to use all of them")
     yield from of(sum(min(look.size) < _TINY for look in looks), f"have a side shorter than {_TINY} pixels")
     long = sum(max(look.size) > _LONG * min(look.size) for look in looks)
     yield from of(long, f"are more than {_LONG:g} times as long as wide: a crop shows little of them")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,12 +16,21 @@ from cacr.data.source import ArraySource, Indices, Source
 from cacr.decode import open_image, read_rgb, require_regular, unreadable
 from cacr.errors import UnreadableImageError
 from cacr.files import printable
+from cacr.shell import shell_words
 
 _THREADS, _AT_ONCE = 8, 4096
 _SMALL_SIDE = 96
 _SMALL_BYTES = 2**30
 _TAIL = 4096
 _ENDINGS = {"JPEG": b"\xff\xd9", "MPO": b"\xff\xd9", "PNG": b"IEND"}
+
+
+class _Seen(NamedTuple):
+    """What the header of a sound image says: (width, height), and whether it is grey of 16 bits."""
+
+    size: tuple[int, int]
+    sixteen: bool
+
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
@@ -60,20 +69,20 @@ def prepare(
     Raises:
         UserError: more than ``max_unreadable`` of the files cannot be read, or none can.
     """
-    if not isinstance(source, FileSource):
+    if not isinstance(source, FileSource) or source.deep:
         return Prepared(source)
     checked = np.unique(np.linspace(0, len(source) - 1, min(len(source), check_at_most)).astype(np.int64))
     problems: list[Problem] = []
-    sizes: set[tuple[int, int]] = set()
+    seen: list[_Seen] = []
     for done, result in enumerate(_in_threads(partial(_check, source), checked), 1):
         if isinstance(result, Problem):
             problems.append(result)
         else:
-            sizes.add(result)
+            seen.append(result)
         if progress is not None:
             progress(done, len(checked))
     images: dict[int, torch.Tensor] = {}
-    if len(checked) == len(source) and _is_small(sizes, len(source)):
+    if len(checked) == len(source) and _is_small({each.size for each in seen}, len(source)):
         sound = np.setdiff1d(checked, [problem.index for problem in problems])
         for index, image in zip(sound.tolist(), _in_threads(partial(_decode, source), sound), strict=True):
             if isinstance(image, Problem):
@@ -85,6 +94,11 @@ def prepare(
     problems.sort(key=lambda problem: problem.index)
     if problems:
         source = source.subset(np.setdiff1d(np.arange(len(source)), [problem.index for problem in problems]))
+    if sixteen := sum(each.sixteen for each in seen):
+        whole = shell_words(f"deep:{source.root}")
+        source = source.with_notes(
+            f"{sixteen:,} images have 16 bits, of which 8 are used; {whole} uses all of them"
+        )
     if len({image.shape for image in images.values()}) == 1:  # EXIF may have turned some of them
         return Prepared(_in_memory(source, list(images.values())), tuple(problems))
     return Prepared(source, tuple(problems))
@@ -122,8 +136,8 @@ def _in_memory(source: FileSource, images: list[torch.Tensor]) -> ArraySource:
     )
 
 
-def _check(source: FileSource, index: int) -> Problem | tuple[int, int]:
-    """The size of a sound image, or what is wrong with it."""
+def _check(source: FileSource, index: int) -> Problem | _Seen:
+    """A sound image, or what is wrong with it."""
     path, where = source.paths[index], printable(source.describe(index))
     try:
         return check_file(path, where)
@@ -131,8 +145,8 @@ def _check(source: FileSource, index: int) -> Problem | tuple[int, int]:
         return Problem(index, error.where, error.reason)
 
 
-def check_file(path: Path, where: str) -> tuple[int, int]:
-    """The size (width, height) of a sound image; an image that looks cut off is decoded to be sure.
+def check_file(path: Path, where: str) -> _Seen:
+    """A sound image by its header; an image that looks cut off is decoded to be sure.
 
     Raises:
         UnreadableImageError: the image is damaged.
@@ -141,9 +155,10 @@ def check_file(path: Path, where: str) -> tuple[int, int]:
     try:
         with path.open("rb") as file:
             with open_image(file, where) as image:
-                size, ending = image.size, _ENDINGS.get(image.format or "")
+                found = _Seen(image.size, image.mode.startswith("I;16"))
+                ending = _ENDINGS.get(image.format or "")
             file.seek(-min(_TAIL, file.seek(0, 2)), 2)
             whole = ending is not None and ending in file.read()
     except OSError as error:
         raise unreadable(where, error) from error
-    return size if whole else read_rgb(path, where).size
+    return found if whole else found._replace(size=read_rgb(path, where).size)

@@ -11,6 +11,7 @@ from typing import Literal
 from cacr.data.unread import HIDDEN, SPECIAL, WITHOUT_SUFFIX
 from cacr.decode import has_image_content
 from cacr.errors import UserError
+from cacr.shell import shell_words
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".webp", ".avif", ".jp2", ".gif", ".bmp", ".dib"}
@@ -112,4 +113,6 @@ def _kind(entry: os.DirEntry[str]) -> Literal["folder", "file", "special"]:
 def _no_images(listing: Listing, suffixes: Collection[str]) -> str:
     message = f"{listing.folder} holds no images (looked for {' '.join(sorted(suffixes))}"
     found = ", ".join(f"{count:,} {suffix}" for suffix, count in listing.others.most_common(5))
-    return f"{message}; found {found})" if found else f"{message}; it has no files at all)"
+    arrays = shell_words(f"deep:{listing.folder}")
+    hint = f"; {arrays} reads the arrays" if ".npy" not in suffixes and listing.others[".npy"] else ""
+    return f"{message}; found {found}){hint}" if found else f"{message}; it has no files at all)"

@@ -10,6 +10,10 @@ _RAW = (
 )
 _VIDEO = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
 _PACKED = (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar")
+_NOT_DEEP = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".apng", ".webp", ".avif", ".jp2", ".gif"),
+    *(".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm"),
+)
 
 WITHOUT_SUFFIX = "without suffix"
 SPECIAL = "pipe, socket or device"
@@ -20,10 +24,11 @@ _REASONS: dict[str, str] = {
     **dict.fromkeys(_RAW, "raw photos are not read: export them as JPEG or TIFF"),
     **dict.fromkeys(_VIDEO, "videos are not read: extract frames as JPEG, for example with ffmpeg"),
     **dict.fromkeys(_PACKED, "archives are not opened: unpack them, or name shards with wds:PATTERN"),
+    **dict.fromkeys(_NOT_DEEP, "deep: reads .npy, TIFF and PNG alone: leave deep: out, or convert them"),
     ".svg": "drawings of lines are not read: export them as PNG",
     ".pdf": "documents are not read: export their pages as PNG",
     ".psd": "layered drawings are not read: export them as PNG",
-    ".npy": "arrays are read when they are named themselves, not inside a folder",
+    ".npy": "arrays in a folder are read with deep:FOLDER",
     ".npz": "arrays are read when they are named themselves, not inside a folder",
     WITHOUT_SUFFIX: "their content is no image that can be read",
     SPECIAL: "reading it might never end",

@@ -23,7 +23,8 @@ from cacr.encoders.first_layer import cut_patches, filters_for, first_layer, set
 from cacr.encoders.head_file import save_head1
 from cacr.encoders.heads import HEADS, KEPT_FIRST_LAYERS, PREDICTORS, build_head, build_predictor
 from cacr.encoders.initial_weights import load_weights
-from cacr.encoders.origins import Place, load_encoder, locate
+from cacr.encoders.layers import freeze_stages, rates_of
+from cacr.encoders.origins import Place, is_fetched, load_encoder, locate
 from cacr.encoders.reader import Reader, ReaderKind
 from cacr.encoders.registry import ENCODERS
 from cacr.encoders.vit import fix_positions, freeze_patches, patch_problem
@@ -50,14 +51,17 @@ __all__ = [
     "fix_positions",
     "fix_statistics",
     "freeze_patches",
+    "freeze_stages",
     "has_weights_rule",
     "held_statistics",
+    "is_fetched",
     "is_transformer",
     "load_encoder",
     "load_weights",
     "locate",
     "normalise_per_view",
     "patch_problem",
+    "rates_of",
     "require_encoder",
     "save_encoder",
     "save_head1",

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cacr.encoders.hugging_face import with_timm_names
 from cacr.errors import UserError
 from cacr.reading.tensors import HARMLESS, read_safetensors, read_torch
 
@@ -16,6 +17,8 @@ DEEPEST = 8
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """All tensors with a name, in the order of the file; what lies inside of ``state_dict`` is ``state_dict.NAME``.
 
+    Vision transformers of Hugging Face have timm's names, see :mod:`cacr.encoders.hugging_face`.
+
     Raises:
         UserError: the file is damaged, holds more than tensors and plain values, or no tensors.
     """
@@ -24,7 +27,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     found = dict(_flat(content, "", DEEPEST))
     if not found:
         raise UserError(f"{path} holds no weights by name")
-    return found
+    return with_timm_names(found)
 
 
 def _flat(content: Any, prefix: str, deepest: int) -> Iterator[tuple[str, Tensor]]:

@@ -11,12 +11,16 @@ from typing import Literal
 
 from torch import Tensor
 
+from cacr.encoders.hugging_face import PREFIX
 from cacr.errors import UserError
 
 Family = Literal["resnet", "vit", "small_alexnet"]
 
 WRAPPERS = frozenset({"module", "state_dict", "model", "_orig_mod", "classy_state_dict", "base_model"})
 """Parts of a name that containers add: a checkpoint, distributed training, a compiled module."""
+
+
+TRANSFORMERS = "Hugging Face's transformers"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Layout:
 LAYOUTS = (
     Layout("MoCo v1 or v2 (or CACR in it), query encoder", "encoder_q"),
     Layout("MoCo v3 (or CACR in it), base encoder", "base_encoder"),
+    Layout(TRANSFORMERS, PREFIX.removesuffix(".")),
     Layout("DINO, teacher", "teacher.backbone"),
     Layout("DINO, teacher", "teacher"),
     Layout("lightly, teacher", "teacher_backbone"),

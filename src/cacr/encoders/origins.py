@@ -10,12 +10,14 @@ FILE                         a checkpoint of other software, recognised by its n
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from pydantic import TypeAdapter
+from torch import Tensor
 
 from cacr.encoders.architectures import Architecture, architecture_of
 from cacr.encoders.build import build_encoder, require_encoder
@@ -23,7 +25,8 @@ from cacr.encoders.checkpoints import read_tensors
 from cacr.encoders.encoder import Encoder, LoadedWeights
 from cacr.encoders.files import WEIGHTS, load_stored
 from cacr.encoders.fitting import fill, put
-from cacr.encoders.layouts import find_backbone
+from cacr.encoders.hugging_face import PREPARATION, heads_of, prepared_by
+from cacr.encoders.layouts import TRANSFORMERS, Backbone, find_backbone
 from cacr.encoders.text.finished import is_finished_clip, load_finished, load_open_clip
 from cacr.encoders.timm_models import preparation_of
 from cacr.errors import UserError
@@ -72,6 +75,11 @@ class Place:
         if kind_of(whole) == "folder":
             return whole.name
         return whole.parent.name if whole.name in (WEIGHTS, *HUB_WEIGHTS) else self.path.stem
+
+
+def is_fetched(text: str) -> bool:
+    """Whether weights lie in no file that is named, but on the network: pretrained ones of timm or of open_clip."""
+    return text.startswith(OPEN_CLIP) or (text.startswith(TIMM) and "@" not in text)
 
 
 def locate(text: str | os.PathLike[str]) -> Place:
@@ -171,12 +179,20 @@ def _checkpoint(place: Place, download: bool) -> Encoder:
             f"{place.path} holds {len(tensors):,} tensors, such as {next(iter(tensors))}, and no architecture that is "
             "known by its names: name it, timm:NAME@FILE"
         )
+    return _filled(place.path, tensors, found, _architecture(place.path, found))
+
+
+def _architecture(file: Path, found: Backbone) -> Architecture:
     try:
-        built = architecture_of(found)
+        return architecture_of(found)
     except UserError as error:
-        raise UserError(f"{place.path}: {error}") from None
+        raise UserError(f"{file}: {error}") from None
+
+
+def _filled(file: Path, tensors: Mapping[str, Tensor], found: Backbone, built: Architecture) -> Encoder:
+    """An encoder with the tensors of a backbone that was found in a file."""
     encoder = _build(built)
-    told = f"{place.path} ({found.software}; {built.encoder}, taken to want {built.assumed})"
+    told = f"{file} ({found.software}; {built.encoder}, taken to want {built.assumed})"
     encoder.loaded = put(encoder, tensors, found.sources, told)
     return encoder
 
@@ -206,15 +222,33 @@ def _hub(place: Place, download: bool) -> Encoder:
     file = place.path / CONFIG
     whole = read_json(file, _ANY)
     if "architecture" not in whole:
-        kind = f" (it says model_type {whole['model_type']!r})" if "model_type" in whole else ""
-        raise UserError(
-            f"{file} names no architecture of timm{kind}: folders of timm are read, or name it, timm:NAME@FILE"
-        )
+        return _hugging_face(place, whole)
     config = read_json(file, _CONFIG)
     require_encoder(config.architecture)
     weights = _hub_weights(place.path)
     encoder = _prepared(config.architecture, described=config.pretrained_cfg)
     encoder.loaded = fill(encoder, read_tensors(weights), f"{weights} (timm's {config.architecture})")
+    return encoder
+
+
+def _hugging_face(place: Place, config: Mapping[str, Any]) -> Encoder:
+    """A plain vision transformer of Hugging Face's transformers, which is timm's by other names."""
+    assert place.path is not None
+    weights = _hub_weights(place.path)
+    tensors = read_tensors(weights)
+    found = find_backbone(tensors)
+    if found is None or found.software != TRANSFORMERS:
+        kind = f" (it says model_type {config['model_type']!r})" if "model_type" in config else ""
+        raise UserError(
+            f"{place.path / CONFIG} names no architecture of timm{kind}: folders of timm are read, and plain vision "
+            "transformers of Hugging Face (ViT, DINOv2); or name it, timm:NAME@FILE"
+        )
+    built = _architecture(weights, found)
+    heads = heads_of(config, found.tensors["patch_embed.proj.weight"].shape[0])
+    known = kind_of(place.path / PREPARATION) is not None
+    assumed = f"what {PREPARATION} says" if known else built.assumed
+    encoder = _filled(weights, tensors, found, replace(built, options=heads, assumed=assumed))
+    encoder.info = prepared_by(place.path, encoder.info)
     return encoder
 
 

@@ -32,7 +32,8 @@ class Origin:
     @property
     def baselines(self) -> tuple[str, ...]:
         """What is measured beside it where nothing else is asked for, and protocols take seconds."""
-        return (*self.needed_baselines, "untrained", "pixels")
+        finished = ":" in self.info.encoder  # a CLIP as others built it: nobody here could build it anew
+        return (*self.needed_baselines, *(() if finished else ("untrained",)), "pixels")
 
     @property
     def needed_baselines(self) -> tuple[str, ...]:
@@ -40,7 +41,9 @@ class Origin:
         return ("start",) if self.start is not None and not self.scratch else ()
 
 
-BASELINES: Registry[Callable[[Origin, int], Encoder]] = Registry("baseline")
+Baseline = Callable[[Origin, int], Encoder]
+
+BASELINES: Registry[Baseline] = Registry("baseline")
 """Name -> function of where a trained encoder comes from and a seed: what is measured beside that encoder."""
 
 

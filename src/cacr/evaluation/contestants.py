@@ -1,5 +1,6 @@
 """Who is measured: an encoder, and the baselines beside it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,10 @@ from cacr.encoders import Encoder, load_encoder, locate
 from cacr.encoders.files import WEIGHTS
 from cacr.encoders.reader_file import weights_digest
 from cacr.errors import UserError
-from cacr.evaluation.baselines import BASELINES, Origin
+from cacr.evaluation.baselines import BASELINES, Baseline, Origin
 from cacr.evaluation.registry import ProtocolSettings
 from cacr.files import require_writable
-from cacr.reading.files import kind_of
+from cacr.reading.files import any_path, kind_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.result import fingerprint
 from cacr.runs.run import run_of
@@ -60,7 +61,7 @@ def contestants(
         UserError: an encoder that cannot be loaded, an unknown baseline, or a folder that cannot be written.
     """
     asked = () if settings.baselines == AUTO else settings.baselines
-    make_baselines = {name: BASELINES[name] for name in asked}
+    make_baselines = dict(_named_baseline(name, download=settings.download) for name in asked)
     # Readers are fitted alike for all contestants.
     encoder = load_encoder(run, with_reader=False, download=settings.download)
     if words:
@@ -77,6 +78,20 @@ def contestants(
     models = {"encoder": encoder}
     models |= {name: make(origin, settings.seed) for name, make in make_baselines.items()}
     return [Contestant(subject, model, folder, weights) for subject, model in models.items()]
+
+
+def _named_baseline(name: str, *, download: bool) -> tuple[str, Baseline]:
+    """A baseline by its name, or any other encoder by what names it: what results call it, and how it is made."""
+    encoder = name not in BASELINES and (":" in name or kind_of(any_path(name)) is not None)
+    if not encoder:
+        return name, BASELINES[name]
+    subject = re.sub(r"[^\w.-]+", "_", locate(name).name)
+    taken = subject in BASELINES or subject == "encoder"
+
+    def made(origin: Origin, seed: int) -> Encoder:
+        return load_encoder(name, with_reader=False, download=download)
+
+    return f"other-{subject}" if taken else subject, made
 
 
 def require_fit(subjects: Iterable[Contestant], chosen: Mapping[str, ProtocolSettings]) -> None:
@@ -107,13 +122,20 @@ def _origin(text: str | Path, encoder: Encoder) -> Origin:
 def evaluation_folder(run: str | Path) -> Path:
     """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others.
 
-    Weights that lie in no file, as those of ``timm:NAME``, have a folder in ``evaluation/`` of the current one.
+    Weights that lie in no file, as those of ``timm:NAME``, and those of an installed package or in a cache of
+    downloads, which are not ours to write into, have a folder in ``evaluation/`` of the current one.
     """
     place = locate(run)
-    if place.file is None:
+    if place.file is None or _is_installed(place.file):
         return RunFolder(Path()).evaluation / place.name
     folder = RunFolder(place.file.parent).evaluation
     return folder if place.kind == "hub" or place.file.name == WEIGHTS else folder / place.file.stem
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether a file belongs to a package, or to the cache of a model hub."""
+    parts = file.absolute().parts
+    return any(part in ("site-packages", "dist-packages") or part.startswith("models--") for part in parts)
 
 
 def encoder_name(run: str | Path) -> str:

@@ -63,7 +63,12 @@ class Collection:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about how images and labels were read."""
+        """What the user should know about how weights, images and labels were read."""
+        loaded = self.encoder.loaded
+        return (() if loaded is None else (loaded.text,)) + self._about_data
+
+    @property
+    def _about_data(self) -> tuple[str, ...]:
         return self.source.notes + (() if self.known is None else self.known.notes)
 
     def labelled(self) -> tuple[Indices, Indices, tuple[str, ...]]:
@@ -73,7 +78,7 @@ class Collection:
             UserError: there are no labels.
         """
         if self.known is None or not self.known.class_names:
-            why = "".join(f"; {note}" for note in self.notes)
+            why = "".join(f"; {note}" for note in self._about_data)
             raise UserError(
                 f"{self.source.name} has no labels: give those that there are with --labels FILE.csv, with the "
                 f"columns path and label{why}"

@@ -10,16 +10,19 @@ from PIL import Image
 from torch import Tensor
 
 from cacr.data import FileSource, Part, Source
+from cacr.data.levels import preview, read_levels
 from cacr.data.named_images import ImageNames
 from cacr.data.prepare import Progress
+from cacr.data.sources.deep import DeepSource
 from cacr.encoders import Encoder
 from cacr.encoders.preprocess import to_pil
 from cacr.errors import UserError
 from cacr.features.collection import Collection, Opened, open_images
-from cacr.features.encode import MAX_UNREADABLE
+from cacr.features.encode import MAX_UNREADABLE, encode
+from cacr.features.machine import Machine
 from cacr.features.neighbours import nearest_keys
 from cacr.features.reader import asked_reader
-from cacr.files import storable
+from cacr.files import printable, storable
 from cacr.reading.files import kind_of
 
 LONGEST_NAME = 255
@@ -138,22 +141,31 @@ def search_source(
 
 
 class _Query(NamedTuple):
-    """The image to search for, its name, and its number where it is one of the source's; of words the words alone."""
+    """What is searched for; of words the words alone.
+
+    Attributes:
+        image: What a person sees of it.
+        name: Of the image, or the words.
+        number: Of the image, where it is one of the source's.
+        file: Where it lies, if it was named by its file.
+    """
 
     image: Image.Image | None
     name: str
     number: int | None
+    file: Path | None = None
 
 
-def _open_query(image: str | os.PathLike[str], opened: Opened) -> _Query:
+def _open_query(wanted: str | os.PathLike[str], opened: Opened) -> _Query:
     """The image of a file; where there is none of the name, the image of the source that has it, or this number.
 
     What is none of these are words, where the encoder has a text side.
     """
-    text, source = os.fspath(image), opened.source
+    text, source = os.fspath(wanted), opened.source
     path = Path(text)
     if _may_be_file(text) and kind_of(path) is not None:
-        return _Query(to_pil(path), storable(text), _number_of_file(path, source))
+        image = preview(read_levels(path, printable(text))) if source.deep else to_pil(path)
+        return _Query(image, storable(text), _number_of_file(path, source), path)
     if text.isdecimal():
         if len(text) > 18 or int(text) >= len(source):
             raise UserError(
@@ -194,9 +206,13 @@ def _is_file(path: Path, wanted: os.stat_result) -> bool:
 
 
 def _encode_query(query: _Query, found: Collection) -> Tensor:
-    """(1, feature_dim); the picture of an image of other channels is not what the encoder sees."""
-    if found.source.deep and query.number is not None:
-        return found.features[torch.from_numpy(found.index == query.number)]
+    """(1, feature_dim); what a person sees of an image of other channels or bits is not what the encoder sees."""
+    if found.source.deep:
+        if query.number is not None:
+            return found.features[torch.from_numpy(found.index == query.number)]
+        assert query.file is not None  # what has no number was named by its file
+        alone = DeepSource(query.name, query.file.parent, [query.file.name])
+        return encode(found.encoder, alone, Machine()).values
     assert query.image is not None
     return _encode_one(found.encoder, query.image)[None]
 

@@ -1,5 +1,7 @@
 """Tensors in files; nothing in them is executed."""
 
+import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -9,8 +11,11 @@ import torch
 
 from cacr.errors import UserError
 from cacr.reading.files import require_file
-from cacr.reading.foreign import foreign, reason
+from cacr.reading.foreign import foreign
 from cacr.reading.memory import require_memory
+
+_OBJECT = re.compile(r"GLOBAL (\S+)")
+"""Where PyTorch names what it refuses."""
 
 
 def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
@@ -67,12 +72,20 @@ def read_torch(path: Path, *, pass_over: Iterable[str] = ()) -> Any:
     require_file(path)
     require_memory(path.stat().st_size, str(path))
     harmless: list[Any] = [(_Unread, name) for name in pass_over]
-    with foreign(f"{path} is not a readable weights file"), torch.serialization.safe_globals(harmless):
+    with (
+        foreign(f"{path} is not a readable weights file"),
+        torch.serialization.safe_globals(harmless),
+        warnings.catch_warnings(action="ignore"),  # of what is refused below
+    ):
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except UnpicklingError as error:
+            # PyTorch's own message proposes to run what is in the file.
+            found = _OBJECT.search(str(error))
+            what = f" ({found[1]})" if found else ""
             raise UserError(
-                f"{path} holds more than tensors and is not read for safety: {reason(error)}"
+                f"{path} holds more than tensors and is not read for safety{what}: save the tensors alone, "
+                "torch.save(model.state_dict(), FILE)"
             ) from None
     if not _plain(content):
         raise UserError(

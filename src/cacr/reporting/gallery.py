@@ -33,6 +33,8 @@ def build_gallery(
     runs: Sequence[Run],
     *,
     data: str | None = None,
+    images: str | None = None,
+    labels: Path | None = None,
     data_root: Path | None = None,
     download: bool = False,
     points: int = MOST_POINTS,
@@ -43,6 +45,8 @@ def build_gallery(
     Args:
         runs: Whose page it is.
         data: Whose images; those of the first run by default.
+        images: A list of those to use, or ``except:FILE``.
+        labels: A CSV file with labels of all images or some.
         data_root: Where named data sets lie; where the first run found them by default.
         download: Allow downloads of data sets.
         points: Images on the map, over all runs.
@@ -59,6 +63,8 @@ def build_gallery(
     shown = open_shown(
         runs[0].settings,
         data,
+        images=images,
+        labels=labels,
         data_root=data_root,
         download=download,
         points=max(1, min(points, MOST_POINTS) // len(models)),

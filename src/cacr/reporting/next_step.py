@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 from cacr.config import ResolvedSettings
 from cacr.data import SOURCES
-from cacr.encoders import timm_arguments
-from cacr.evaluation.guest import Guest
+from cacr.encoders import is_fetched, locate, timm_arguments
+from cacr.evaluation.guest import Guest, is_guest
 from cacr.reporting.captions import reads_captions
 from cacr.reporting.headline import outcome
 from cacr.runs.folder import RunFolder
+from cacr.runs.result import Result
 from cacr.runs.run import Run
 from cacr.shell import resume_command, shell_words
 
@@ -35,6 +36,8 @@ class NextStep(NamedTuple):
 def next_step(run: Run) -> NextStep:
     """The next thing to do: mend it, go on, evaluate, train longer, or use the encoder."""
     verdict = run.verdict.verdict if run.verdict else None
+    if verdict == "worse than before training" and run.settings.init is not None:
+        return _as_they_came(run, run.settings.init)
     if verdict in FAILED:
         config, other = run.folder.config, run.path.with_name(f"{run.path.name}-2")
         command = shell_words("cacr", "pretrain", "--config", config, "--out", other)
@@ -44,6 +47,8 @@ def next_step(run: Run) -> NextStep:
     compared = outcome(run)
     if compared is None:
         return _evaluate(run)
+    if compared == "worse" and run.settings.init is not None:
+        return _as_they_came(run, run.settings.init)
     if compared == "better" and reads_captions(run.settings.framework):
         out = run.path.with_name(f"{run.path.name}.onnx")
         return NextStep(
@@ -57,14 +62,43 @@ def next_step(run: Run) -> NextStep:
     return NextStep("Train longer:", resume_command(run.path, *_longer(run.settings)))
 
 
+def _as_they_came(run: Run, init: str) -> NextStep:
+    """Leave a training that made the weights of others worse: these are encoders themselves."""
+    data = run.settings.data
+    command = shell_words(
+        "cacr", "group", init, data, *_root(run, data), *_fetched(init), "--out", "groups.csv"
+    )
+    return NextStep("Leave it: on these images the weights are better as they came. Use those:", command)
+
+
 def guest_step(guest: Guest) -> NextStep:
-    """The next thing to do with an encoder that no run trained: measure it, or continue from it on one's own images."""
+    """The next thing to do with an encoder that no run trained: measure it, continue from it, or search by words."""
+    fetched = _fetched(guest.text)
+    if locate(guest.text).kind in ("clip", "openclip"):
+        command = shell_words(
+            "cacr", "search", guest.text, "two dogs in the snow", "--data", "DATA", *fetched
+        )
+        return NextStep("Search your images by words:", command)
     if not guest.results:
-        command = shell_words("cacr", "evaluate", guest.text, "--data", "DATA")
+        command = shell_words("cacr", "evaluate", guest.text, "--data", "DATA", *fetched)
         return NextStep("Measure how good its features are on labelled images:", command)
     last = guest.results[-1]
-    command = shell_words("cacr", "pretrain", last.data, "--init", guest.text, "--out", f"runs/{guest.name}")
-    return NextStep("Continue from it on your own images, and see whether that helps:", command)
+    words = last.data, "--init", guest.text, *_place_of(last), *fetched, "--out", f"runs/{guest.name}"
+    return NextStep(
+        "Continue from it on your own images, and see whether that helps:",
+        shell_words("cacr", "pretrain", *words),
+    )
+
+
+def guest_lines(guest: Guest) -> list[str]:
+    """The same as lines to print, and where it is known which images it is for a use of it."""
+    first = guest_step(guest)
+    lines = [f"what next? {first.words} {first.command}"]
+    if guest.results:
+        last = guest.results[-1]
+        words = guest.text, last.data, *_place_of(last), *_fetched(guest.text), "--out", "groups.csv"
+        lines.append(f"or see which groups of images it finds: {shell_words('cacr', 'group', *words)}")
+    return lines
 
 
 def next_lines(run: Run) -> list[str]:
@@ -82,9 +116,11 @@ def next_lines(run: Run) -> list[str]:
     return lines
 
 
-def next_after(path: Path) -> list[str]:
-    """The same for what an encoder was named by; nothing where that is no run folder."""
-    return next_lines(Run.open(path)) if RunFolder(path).holds_run else []
+def next_after(text: Path) -> list[str]:
+    """The same for what an encoder was named by: a run, or one that no run trained."""
+    if is_guest(text):
+        return guest_lines(Guest.visit(text))
+    return next_lines(Run.open(text)) if RunFolder(text).holds_run else []
 
 
 def _evaluate(run: Run) -> NextStep:
@@ -93,7 +129,14 @@ def _evaluate(run: Run) -> NextStep:
         last = run.results[-1]
         protocols = dict.fromkeys(r.protocol for r in run.results if r.data == last.data)
         test = ("--test-data", last.test_data) if last.test_data != last.data else ()
-        words = "--data", last.data, *test, *_root(run, last.data), "--protocol", ",".join(protocols)
+        words = (
+            "--data",
+            last.data,
+            *test,
+            *(_place_of(last) or _root(run, last.data)),
+            "--protocol",
+            ",".join(protocols),
+        )
         return NextStep("Measure baselines beside it:", _command(run, "evaluate", *words))
     data = run.settings.data
     if run.points("knn"):
@@ -115,6 +158,21 @@ def _command(run: Run, name: str, *words: object) -> str:
 def _root(run: Run, data: str) -> tuple[object, ...]:
     """Where named data sets lie, for data that is one."""
     return ("--data-root", run.settings.data_root) if data.partition(":")[0] in SOURCES else ()
+
+
+def _place_of(result: Result) -> tuple[object, ...]:
+    """Options by which another command finds the data that something was measured on: its root, its lists."""
+    data, lists = result.locations[:1], result.locations[2:]
+    root = ("--data-root", *data) if data and result.data.partition(":")[0] in SOURCES else ()
+    given = (
+        part for each in lists for name, _, file in [each.partition(" ")] for part in (f"--{name}", file)
+    )
+    return (*root, *given)
+
+
+def _fetched(encoder: str) -> tuple[str, ...]:
+    """The option without which weights from the network are not fetched."""
+    return ("--download",) if is_fetched(encoder) else ()
 
 
 def _longer(settings: ResolvedSettings) -> tuple[str, ...]:

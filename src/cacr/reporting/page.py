@@ -34,6 +34,8 @@ def write_report(
     *,
     out: Path | None = None,
     data: str | None = None,
+    images: str | None = None,
+    labels: Path | None = None,
     data_root: Path | None = None,
     download: bool = False,
     points: int = MOST_POINTS,
@@ -46,6 +48,8 @@ def write_report(
         out: The file; ``report.html`` in the folder of a single run by default.
         data: Whose images the map shows; by default those that the first run was trained on. Where these are
             no longer there the page is written without images.
+        images: A list of the images to use, or ``except:FILE``.
+        labels: A CSV file with labels of all images or some; left out: the data's own.
         data_root: Where named data sets lie.
         download: Allow downloads of data sets.
         points: Images on the map, over all runs.
@@ -63,10 +67,17 @@ def write_report(
     missing, gallery = "", None
     try:
         gallery = build_gallery(
-            opened, data=data, data_root=data_root, download=download, points=points, stage=stage
+            opened,
+            data=data,
+            images=images,
+            labels=labels,
+            data_root=data_root,
+            download=download,
+            points=points,
+            stage=stage,
         )
     except UserError as error:
-        if data is not None:
+        if data is not None or images is not None or labels is not None:
             raise
         missing = f"The page has no images: {error}"
     write_atomically(target, _html(facts, gallery, missing).encode())

@@ -96,7 +96,10 @@ def pair_lists(
     pushed = pairs_of(related.pushes)
     pushed = pushed.where(~among(pushed, duplicates))
     alike = agree(pushed, related.neighbours)
-    really = ~alike if labels is None else ~alike & (labels[pushed.index[:, 0]] != labels[pushed.index[:, 1]])
+    really = ~alike
+    if labels is not None:  # an unknown label may be any
+        a, b = labels[pushed.index].T
+        really &= (a != b) | (a < 0)
     return {
         "hardest": one_each(pushed.where(really), listed),
         "false": one_each(pushed.where(alike), listed),

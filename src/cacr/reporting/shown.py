@@ -1,13 +1,13 @@
 """The images that a page shows: whose they are, which are drawn, and what they are called."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from cacr.config import PretrainSettings
-from cacr.data import FileSource, Source, imbalanced, open_source, prepare
+from cacr.data import FileSource, KnownLabels, Source, imbalanced, known_labels, open_source, prepare
 from cacr.data.named_images import fully_labelled
 from cacr.data.source import Indices
 from cacr.files import printable
@@ -29,12 +29,14 @@ class Shown:
         opened: The whole source, which knows every image's name.
         numbers: (n,) numbers of the shown images in ``opened``, ascending.
         total: How many images there are to draw from.
+        known: Labels of images of ``opened``, all or some; None without any.
     """
 
     data: str
     opened: Source
     numbers: Indices
     total: int
+    known: KnownLabels | None = None
 
     @property
     def source(self) -> Source:
@@ -43,7 +45,7 @@ class Shown:
 
     def only(self, kept: Indices) -> "Shown":
         """Some of the shown images, by their place among them."""
-        return Shown(self.data, self.opened, self.numbers[kept], self.total)
+        return replace(self, numbers=self.numbers[kept])
 
     def names(self) -> tuple[str, list[str]]:
         """The folder that all images lie in, and the name of each inside it; text that is safe to print."""
@@ -54,17 +56,18 @@ class Shown:
         return folder, [os.path.relpath(name, folder) for name in names]
 
     def labels(self) -> tuple[Indices | None, list[str]]:
-        """(n,) classes or None, and the name of each class."""
-        named = self.opened.named()  # numbers without names may have gaps of any size
-        if named.labels is None or named.class_names is None:
+        """(n,) classes, -1 for unknown, or None, and the name of each class."""
+        if self.known is None or not self.known.class_names:
             return None, []
-        return named.labels[self.numbers], [printable(name) for name in named.class_names]
+        return self.known.labels[self.numbers], [printable(name) for name in self.known.class_names]
 
 
 def open_shown(
     settings: PretrainSettings,
     data: str | None,
     *,
+    images: str | None = None,
+    labels: Path | None = None,
     data_root: Path | None = None,
     download: bool = False,
     points: int = MOST_POINTS,
@@ -74,24 +77,27 @@ def open_shown(
 
     Where there are more than ``points``, that many are drawn, each as likely as another.
 
+    Of ``images``, a list, only those are shown that it names; ``labels`` is a CSV file with labels of all or some;
+    by default both are those of the run.
+
     Raises:
         UserError: there is no such data.
     """
     root = settings.data_root if data_root is None else data_root
-    images = None if data else settings.images
-    opened = open_source(data or settings.data, part="pretrain", root=root, download=download, images=images)
     if data is None:
-        opened = fully_labelled(opened, settings.labels)
+        images, labels = images or settings.images, labels or settings.labels
+    opened = open_source(data or settings.data, part="pretrain", root=root, download=download, images=images)
+    known = known_labels(opened, labels)
     numbers: Indices = np.arange(len(opened))
     if data is None and settings.imbalance != "none":
-        prepared = prepare(opened, max_unreadable=settings.max_unreadable)
+        prepared = prepare(fully_labelled(opened, labels), max_unreadable=settings.max_unreadable)
         sound = np.setdiff1d(numbers, [problem.index for problem in prepared.problems])
         _, kept = imbalanced(prepared.source, settings.imbalance, settings.imbalance_seed)
         numbers = np.sort(sound[kept])
     total = len(numbers)
     if total > points:
         numbers = np.sort(numpy_generator("report", seed).choice(numbers, points, replace=False))
-    return Shown(data or settings.data, opened, numbers, total)
+    return Shown(data or settings.data, opened, numbers, total, known)
 
 
 def packed_names(names: list[str]) -> str:

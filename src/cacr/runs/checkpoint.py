@@ -3,6 +3,7 @@
 A right checksum says that a file is as it was written, not who wrote it.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class _State(_Strict):
     batch: Count
     method: dict[str, Tensor]
     optimizer: _OptimizerState
+    average: dict[str, Tensor] = {}
     diagnostics: dict[str, float]
 
 
@@ -62,22 +64,26 @@ def checked_state(state: object, path: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} is damaged (it holds no state of a training): {wrong_fields(error)}"
         ) from None
-    odd = [name for name, value in found.method.items() if not _is_plain(value)]
+    tensors = [*found.method.items(), *found.average.items()]
+    odd = [name for name, value in tensors if not _is_plain(value)]
     if odd:
         raise UserError(f"{path} is damaged: {str(odd[0])[:100]} is no ordinary tensor")
     return state
 
 
-def require_fit(state: dict[str, Any], method: nn.Module, optimizer: Optimizer) -> None:
-    """Refuse a checked state that is not of this model and optimiser; torch does not look at all of it.
+def require_fit(
+    state: dict[str, Any], method: nn.Module, optimizer: Optimizer, average: Mapping[str, Tensor] = {}
+) -> None:
+    """Refuse a checked state that is not of this model, optimiser and average; torch does not look at all of it.
 
     A number of another shape than its weight's ends the interpreter in the optimiser's next step.
 
     Raises:
         ValueError: says what does not fit.
     """
-    if wrong := misfit(method.state_dict(), state["method"]):
-        raise ValueError(wrong)
+    for own, stored in ((method.state_dict(), state["method"]), (average, state.get("average", {}))):
+        if wrong := misfit(own, stored):
+            raise ValueError(wrong)
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for number, values in state["optimizer"]["state"].items():
         if number >= len(weights):

@@ -19,6 +19,8 @@ from cacr.encoders import (
     fix_positions,
     fix_statistics,
     freeze_patches,
+    freeze_stages,
+    is_fetched,
     is_transformer,
     load_weights,
     set_filters,
@@ -28,6 +30,8 @@ from cacr.encoders.heads import usual_hidden
 from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
 from cacr.runs.folder import RunFolder
+from cacr.training.average import Average
+from cacr.training.continued import TIMM
 from cacr.training.fabric import Fabric
 from cacr.training.first_layer import filters_from_images
 from cacr.training.job import Training
@@ -108,6 +112,7 @@ def build_training(
         ),
         total_steps=length.total,
         features=None if kept is None else kept.features,
+        average=Average(method, settings.average) if settings.average else None,
         notes=notes,
     )
 
@@ -215,7 +220,7 @@ def initial_weights_notes(settings: ResolvedSettings) -> list[str]:
     """
     if settings.init is None:
         return []
-    fetched = settings.init == "timm" or (settings.init.startswith("timm:") and "@" not in settings.init)
+    fetched = settings.init == TIMM or is_fetched(settings.init)
     if fetched and settings.download:
         return ["the encoder starts from timm's weights, which are fetched when the run begins"]
     with torch.random.fork_rng(devices=[]):
@@ -238,6 +243,8 @@ def _build_encoder(settings: ResolvedSettings, init: str | None) -> tuple[Encode
         fix_positions(encoder.backbone)
     if settings.statistics == "fixed":
         fix_statistics(encoder.backbone)
+    if settings.frozen_stages:
+        freeze_stages(encoder.backbone, settings.frozen_stages, settings.encoder)
     if init is None:
         return encoder, []
     found = load_weights(encoder, init, download=settings.download)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cacr.config import PretrainSettings
-from cacr.encoders import EncoderInfo, is_transformer, load_encoder, locate
+from cacr.encoders import EncoderInfo, is_fetched, is_transformer, load_encoder, locate
 from cacr.encoders.resnet import LARGEST_SMALL, RESNETS
 from cacr.errors import UserError
 from cacr.reading.files import any_path
@@ -28,7 +28,7 @@ def continued(settings: PretrainSettings) -> PretrainSettings:
     if settings.init is None:
         return settings
     init = _whole(settings.init, settings.encoder)
-    if init.startswith("timm:") and "@" not in init and not settings.download:
+    if is_fetched(init) and not settings.download:
         given = shell_words("--init", settings.init)
         raise UserError(f"{given} fetches weights from the network: allow it with --download")
     found = _described(init, settings)

@@ -61,7 +61,8 @@ class Figures:
 
     def _look(self, observer: Observer, step: int, epoch: float, figures: dict[str, float]) -> Seen:
         give_back()
-        seen = observer.look(step, epoch, figures)
+        with self._job.kept_weights():
+            seen = observer.look(step, epoch, figures)
         give_back()
         self.restart_clocks()
         return seen

@@ -1,5 +1,6 @@
 """What the training loop works with, and how far it has come."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from cacr.frameworks import Framework
 from cacr.runs.checkpoint import load_optimizer, require_fit
 from cacr.runs.folder import RunFolder
 from cacr.shell import shell_words
+from cacr.training.average import Average
 from cacr.training.checkpoints import State
 from cacr.training.fabric import Fabric, FabricModule
 from cacr.training.schedules import Schedule
@@ -50,6 +52,7 @@ class Training:
         model: the same, wrapped for the device, the precision and the other processes.
         total_steps: optimiser steps of the whole run.
         features: (views, images, feature_dim) of all images, where the image encoder is not trained.
+        average: of the weights, which is measured and kept in their place; None for none.
         notes: what the user should know about how all this was built.
     """
 
@@ -64,7 +67,12 @@ class Training:
     schedule: Schedule
     total_steps: int
     features: Tensor | None = None
+    average: Average | None = None
     notes: tuple[str, ...] = ()
+
+    def kept_weights(self) -> AbstractContextManager[None]:
+        """While it lasts, the model has the weights that are measured and kept."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     def set_rates(self, position: Position) -> float:
         """Set the learning rates of the next step; returns the scheduled one."""
@@ -87,6 +95,7 @@ class Training:
             "batch": position.batch,
             "method": self.method.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "average": {} if self.average is None else dict(self.average.state()),
         }
 
     def summary(self, position: Position) -> dict[str, Any]:
@@ -126,13 +135,17 @@ class Training:
                 f"{shell_words('--init', self.run.path)} to keep what was learned"
             )
         try:
-            require_fit(state, self.method, self.optimizer)
+            require_fit(
+                state, self.method, self.optimizer, {} if self.average is None else self.average.state()
+            )
             if state["batch"] >= self.loader.batches_per_epoch:
                 raise ValueError(
                     f"an epoch has {self.loader.batches_per_epoch} batches, not {state['batch']}"
                 )
             self.method.load_state_dict(state["method"])
             load_optimizer(self.optimizer, state)
+            if self.average is not None:
+                self.average.load(state["average"])
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"the checkpoint in {self.run.checkpoints} does not fit the settings beside it: another version of "

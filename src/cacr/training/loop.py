@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Generator, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -82,7 +83,7 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
             due = checkpoints.due(job.fabric, position)
             seen = figures.after_step(position, lr, saving=due)
             if seen is not None and seen.best:
-                write_encoder(job, position, job.run.best, figures.measured)
+                _keep(job, position, job.run.best, figures.measured)
             ending = _ending(job, position, seen, interrupt)
             if due or ending:
                 _save(job, position, figures.measured)
@@ -142,6 +143,8 @@ def take_step(job: Training, position: Position, group: Sequence[Batch], meter: 
     job.optimizer.step()
     job.optimizer.zero_grad(set_to_none=True)
     job.method.after_step(position.step + 1, job.total_steps)
+    if job.average is not None:
+        job.average.follow()
     return lr
 
 
@@ -156,16 +159,21 @@ def _save(job: Training, position: Position, measured: dict[str, Any]) -> None:
             raise DivergedError(job.run, position.step, "the weights are not finite")
         # The encoder first: whoever is ended between the two makes these steps again, and the last checkpoint of a run
         # never lies there without its encoder.
-        write_encoder(job, position, job.run.path, measured)
+        _keep(job, position, job.run.path, measured)
         state = job.state(position) | {"diagnostics": measured}
         save_checkpoint(job.run.checkpoints, position.step, state)
     job.fabric.barrier()
 
 
+def _keep(job: Training, position: Position, folder: Path, measured: dict[str, Any]) -> None:
+    with job.kept_weights():
+        write_encoder(job, position, folder, measured)
+
+
 def _save_start(job: Training, position: Position) -> None:
     """Write the encoder as it is before the first step: what it learns is counted from there."""
     if job.fabric.is_global_zero:
-        write_encoder(job, position, job.run.start, {})
+        _keep(job, position, job.run.start, {})
 
 
 def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:

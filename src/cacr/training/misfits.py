@@ -111,12 +111,17 @@ def _method_problems(settings: ResolvedSettings, preset: Preset) -> list[str]:
 
 def _start_problems(settings: ResolvedSettings) -> list[str]:
     """Rules for the first weights that contradict each other."""
+    found = []
+    if settings.frozen_stages and not settings.init:
+        found.append("frozen_stages would keep random weights: give --init, the weights of a trained encoder")
     if settings.first_layer == "random":
-        return []
+        return found
     if settings.init:
-        return [
+        found.append(
             f"first_layer={settings.first_layer} would replace weights of {settings.init}: leave it out, or --init"
-        ]
-    if settings.patches == "frozen":
-        return [f"patches=frozen keeps random patches, not first_layer={settings.first_layer}: leave one out"]
-    return []
+        )
+    elif settings.patches == "frozen":
+        found.append(
+            f"patches=frozen keeps random patches, not first_layer={settings.first_layer}: leave one out"
+        )
+    return found

@@ -7,6 +7,7 @@ from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from cacr.config import ResolvedSettings
+from cacr.encoders import rates_of
 from cacr.frameworks import Framework
 from cacr.training.lars import LARS
 
@@ -62,12 +63,12 @@ def _groups(settings: ResolvedSettings, method: Framework) -> list[dict[str, Any
     """
     constant = {id(p) for module in method.constant_rate() for p in module.parameters()}
     scales = {id(p) for p in method.objective.parameters()}
-    slow = {id(p) for p in method.encoder.parameters()}
+    slow = _encoder_rates(settings, method.encoder.backbone)
     ratio = 1.0 if settings.bias_base_lr is None else _bias_factor(settings)
     groups: dict[tuple[bool, float, bool], list[nn.Parameter]] = {}
     for p in method.parameters():
         if p.requires_grad:
-            factor = (ratio if p.ndim == 1 else 1.0) * (settings.encoder_rate if id(p) in slow else 1.0)
+            factor = (ratio if p.ndim == 1 else 1.0) * slow.get(id(p), 1.0)
             key = (id(p) not in constant, factor, id(p) in scales)
             groups.setdefault(key, []).append(p)
     return [
@@ -75,6 +76,12 @@ def _groups(settings: ResolvedSettings, method: Framework) -> list[dict[str, Any
         | ({"weight_decay": 0.0} if undecayed else {})
         for (scheduled, factor, undecayed), params in groups.items()
     ]
+
+
+def _encoder_rates(settings: ResolvedSettings, backbone: nn.Module) -> dict[int, float]:
+    """The rate of each of the encoder's weights over that of the head, by the weight's id."""
+    decayed = rates_of(backbone, settings.layer_decay) if settings.layer_decay < 1 else {}
+    return {id(p): settings.encoder_rate * decayed.get(name, 1.0) for name, p in backbone.named_parameters()}
 
 
 def _bias_factor(settings: ResolvedSettings) -> float:

@@ -31,7 +31,7 @@ class Passes(NamedTuple):
     """Bytes.
 
     Attributes:
-        weights: of the weights, and of what is held beside them: a momentum encoder, a queue.
+        weights: of the weights, and of what is held beside them: their average, a momentum encoder, a queue.
         states: the optimiser's numbers.
         step: alive at once in a step, beside these.
         measuring: alive at once in a measurement.
@@ -66,7 +66,9 @@ def _count(shapes: _Shapes, images: int) -> Passes:
         if settings.channels_last:
             method = method.to(memory_format=torch.channels_last)
     weights = sum(t.nbytes for t in (*method.parameters(), *method.buffers()))
-    states = USUAL[settings.optimizer].states * sum(p.nbytes for p in method.parameters() if p.requires_grad)
+    trained = sum(p.nbytes for p in method.parameters() if p.requires_grad)
+    states = USUAL[settings.optimizer].states * trained
+    weights += trained if settings.average else 0
     with alone():
         return Passes(weights, states, *_peaks(settings, method, images))
 

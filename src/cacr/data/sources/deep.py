@@ -6,17 +6,17 @@ from pathlib import Path
 from PIL import Image
 from torch import Tensor
 
-from cacr.data.files import Paths
+from cacr.data.files import FileSource
 from cacr.data.levels import SUFFIXES, preview, read_levels
 from cacr.data.registry import SOURCES, Request
 from cacr.data.scan import list_images
-from cacr.data.source import Assumption, Indices, Source
+from cacr.data.source import Assumption
 from cacr.data.sources.folder import part_folder
 from cacr.errors import UnreadableImageError
 from cacr.files import printable
 
 
-class DeepSource(Source):
+class DeepSource(FileSource):
     """Files that are read without loss; all have the channels of the first one."""
 
     deep = True
@@ -31,17 +31,13 @@ class DeepSource(Source):
         class_names: Sequence[str] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        super().__init__(name, labels=labels, class_names=class_names, notes=notes)
-        self.paths = Paths(root, names)
+        super().__init__(name, root, names, labels=labels, class_names=class_names, notes=notes)
         self._channels = len(read_levels(self.paths[0], printable(self.describe(0))))
 
     @property
     def channels(self) -> int:
         """Of every image."""
         return self._channels
-
-    def __len__(self) -> int:
-        return len(self.paths)
 
     def read_pixels(self, index: int) -> Tensor:
         """The image as levels (channels, h, w)."""
@@ -56,13 +52,6 @@ class DeepSource(Source):
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
         """What a person sees of it."""
         return preview(self.read_pixels(index))
-
-    def describe(self, index: int) -> str:
-        """The file's name."""
-        return str(self.paths[index])
-
-    def _select(self, indices: Indices) -> None:
-        self.paths = self.paths.subset(indices)
 
 
 @SOURCES.register("deep")
