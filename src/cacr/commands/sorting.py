@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cacr.commands.encoders import MaxUnreadable, PartOption, check_part, left_out
-from cacr.commands.options import DataRoot, Download, ImagesOption, LabelsOption, given, path, show
+from cacr.commands.options import Cache, DataRoot, Download, ImagesOption, LabelsOption, given, path, show
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
@@ -46,6 +46,7 @@ def select(
     labels: LabelsOption = None,
     images: ImagesOption = None,
     features: FeaturesOption = None,
+    cache: Cache = True,
     page: PageOption = True,
     seed: Seed = 0,
     part: PartOption = "pretrain",
@@ -84,6 +85,7 @@ def select(
         page=page,
         seed=seed,
         part=part,
+        cache=cache,
         max_unreadable=max_unreadable,
         **values,
     )
@@ -129,6 +131,7 @@ def predict(
     ] = False,
     images: ImagesOption = None,
     features: FeaturesOption = None,
+    cache: Cache = True,
     seed: Seed = 0,
     part: PartOption = "pretrain",
     data_root: DataRoot = None,
@@ -164,6 +167,7 @@ def predict(
         all=everything,
         seed=seed,
         part=part,
+        cache=cache,
         max_unreadable=max_unreadable,
         **values,
     )
@@ -207,6 +211,7 @@ def group(
     labels: LabelsOption = None,
     images: ImagesOption = None,
     features: FeaturesOption = None,
+    cache: Cache = True,
     page: PageOption = True,
     seed: Seed = 0,
     part: PartOption = "pretrain",
@@ -232,6 +237,7 @@ def group(
         page=page,
         seed=seed,
         part=part,
+        cache=cache,
         max_unreadable=max_unreadable,
         **values,
     )
@@ -262,5 +268,5 @@ def _tell(found: Any, data: str) -> None:
     """What was left out, and how images and labels were read."""
     if found.unreadable:
         show(left_out(found.unreadable, data))
-    for note in found.notes:
+    for note in (*found.reused, *found.notes):
         show(f"note: {note}")

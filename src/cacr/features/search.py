@@ -54,7 +54,7 @@ class Found:
         source: Where they are.
         searched: Images that were compared.
         unreadable: Images that were left out because they cannot be read.
-        notes: What the user should know about the encoder.
+        notes: What the user should know about the encoder and the features.
     """
 
     query: str
@@ -73,6 +73,7 @@ def search_source(
     *,
     k: int = 10,
     features: Path | None = None,
+    cache: bool = True,
     images: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     reader: str | None = None,
@@ -93,6 +94,7 @@ def search_source(
         data: A folder of images, or the name of a data set.
         k: Images to find.
         features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
+        cache: Keep the features of files for the next search, and use those that were kept.
         images: A list of the images to search, or ``except:FILE``.
         labels: A CSV file with the columns ``path`` and ``label``; left out: the data's own labels.
         reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on the images that are searched; left out:
@@ -113,6 +115,7 @@ def search_source(
         raise UserError("words are compared with images as they were trained: leave the reader out")
     found = opened.collect(
         features=features,
+        cache=cache,
         reader=reader,
         reader_components=reader_components,
         max_unreadable=max_unreadable,
@@ -131,7 +134,7 @@ def search_source(
         if found.index[number] != query.number
     ]
     loaded = found.encoder.loaded
-    notes: tuple[str, ...] = () if loaded is None else (loaded.text,)
+    notes: tuple[str, ...] = (*(() if loaded is None else (loaded.text,)), *found.reused)
     if query.image is None:
         notes += found.encoder.text.tower.notes_on_length([query.name])
     return Found(query.name, query.image, tuple(near[:k]), found.source, len(found), found.unreadable, notes)
