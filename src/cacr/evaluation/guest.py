@@ -10,6 +10,7 @@ import torch
 from cacr.config import PretrainSettings
 from cacr.encoders import Encoder, EncoderInfo, load_encoder, locate
 from cacr.encoders.files import WEIGHTS
+from cacr.encoders.origins import OPEN_CLIP, TIMM
 from cacr.encoders.reader_file import weights_digest
 from cacr.evaluation.contestants import evaluation_folder
 from cacr.files import printable
@@ -95,13 +96,17 @@ def is_guest(text: str | os.PathLike[str]) -> bool:
     Raises:
         UserError: the text cannot be a path, or ``timm:`` has no name.
     """
-    if os.fspath(text).startswith("timm:"):
+    if os.fspath(text).startswith((TIMM, OPEN_CLIP)):
         return True
     path = Path(text)
     kind = kind_of(path)
     if kind != "folder":
         return kind == "file"
-    known = kind_of(path / WEIGHTS) is not None or locate(path).kind == "hub" or locate(path).path != path
+    known = (
+        kind_of(path / WEIGHTS) is not None
+        or locate(path).kind in ("hub", "clip")
+        or locate(path).path != path
+    )
     return known and not RunFolder(path).holds_run
 
 
