@@ -206,6 +206,11 @@ def _encode_query(query: _Query, found: Collection) -> Tensor:
 
 @torch.inference_mode()
 def _encode_one(encoder: Encoder, image: Image.Image) -> Tensor:
-    """(feature_dim,) on the CPU."""
+    """(feature_dim,) on the CPU.
+
+    The encoder may have been moved to encode the images, or not where their features were kept: the query has the same
+    numbers either way.
+    """
+    encoder = encoder.to("cpu", memory_format=torch.channels_last)  # type: ignore[call-overload]
     features: Tensor = encoder(encoder.preprocess(image)[None])
     return features[0].float()
