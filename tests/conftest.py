@@ -1,6 +1,7 @@
 """What tests share: small images, and one trained run."""
 
 import fcntl
+import itertools
 import os
 import shutil
 import sys
@@ -56,6 +57,8 @@ CAPTIONED: dict[str, Any] = {
 """Settings of a run on captions, with those of its text tower before them."""
 
 
+_NUMBERS = itertools.count()
+
 TRAINED = {"trained", "captioned", "coloured_run", "coloured_page"}
 """Fixtures that train."""
 
@@ -107,6 +110,14 @@ def wide_terminal() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "500")
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of each test's own, which nobody has made yet: what one has kept, another does not find."""
+    folder = tmp_path_factory.getbasetemp() / "caches" / str(next(_NUMBERS))
+    monkeypatch.setattr("cacr.features.cache.cache_folder", lambda: folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,11 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 import torch
+from scipy import stats
 
 from cacr.encoders import build_encoder, save_encoder
 from cacr.evaluation.guest import Guest
@@ -17,6 +19,7 @@ from cacr.runs.run import Run as RunFacts
 from cacr.terminal import CleanConsole
 from tests.conftest import Run, refused
 from tests.data.annotating import coco_set, voc_image, voc_list, voc_object
+from tests.evaluation.results.test_comparison import make_run
 from tests.runs.test_result import RESULT
 
 FOUND = replace(
@@ -104,3 +107,31 @@ def test_the_page_shows_a_jpeg_beside_the_result_and_nothing_else(trained: Path,
         (found,) = detections_of(RunFacts.open(copy))
         assert found["source"].startswith("data:image/jpeg;base64,") == shown
         assert found["classes"] == [["disc", "25.0 %"], ["square", "100.0 %"]]
+
+
+def test_detectors_of_two_arms_are_compared_over_seeds(run: Run, tmp_path: Path) -> None:
+    """Each run has a detector of its own seed, judged on its own fifth; scratch beside them is no arm."""
+    arms = {"info_nce": [0.30, 0.33, 0.31, 0.32], "cacr": [0.39, 0.44, 0.41, 0.44]}
+    folders = []
+    for arm, scores in arms.items():
+        for seed, score in enumerate(scores):
+            folders.append(make_run(tmp_path / f"{arm}-{seed}", seed=seed, score=0.5, objective=arm))
+            found = replace(
+                FOUND,
+                **{"score": score, "also": {"AP50": score + 0.2}, "seed": seed, "held_out": True},
+                split=f"a fifth of the images, held out with seed {seed}",
+                counts={"train_images": 136, "test_images": 34},
+            )
+            write_result(folders[-1] / "evaluation", found)
+            write_result(folders[-1] / "evaluation", replace(found, subject="scratch", score=0.9))
+    code, text = run("compare", *folders)
+    assert code == 0
+    theirs, ours = arms.values()
+    p = 3 * stats.ttest_rel(ours, theirs).pvalue  # Holm: of three measures two differ, and by as much
+    for measure, more in (("AP", 0), ("AP50", 0.2)):
+        table = text.split(f"detection {measure}, lab ", 1)[1].split("what the runs have seen")[0]
+        first, second = (
+            f"{100 * (mean(each) + more):.1f} ± {100 * stdev(each):.1f}" for each in arms.values()
+        )
+        assert f"info_nce 4 {first} cacr 4 {second} +10.5 (+" in table and f") {p:.3f} better" in table
+    assert "detection AP (" not in text and "90.0" not in text

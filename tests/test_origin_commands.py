@@ -11,6 +11,7 @@ import torch
 import yaml
 
 from tests.conftest import Run, refused
+from tests.encoders.text.making import save_hugging_face_clip
 
 SMALL = "mobilenetv3_small_050"
 
@@ -112,3 +113,18 @@ def test_wrong_weights_are_one_message(run: Run, classes: Path, tmp_path: Path) 
         ["pretrain", classes, "--init", tmp_path / "none", "--dry-run"],
         "there is no run folder or weights file",
     )
+
+
+def test_a_finished_clip_is_measured_compared_and_shown(
+    run: Run, shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # results of a CLIP, whose weights are no file of ours, lie in evaluation/
+    save_hugging_face_clip(tmp_path / "clip")
+    evaluate = ("--data", shapes / "sorted", "--protocol", "zeroshot", "--set", "workers=0")
+    code, text = run("evaluate", tmp_path / "clip", *evaluate)
+    assert code == 0 and "accuracy by class" in text, text
+    code, text = run("compare", tmp_path / "clip")
+    assert code == 0 and "zeroshot accuracy" in text and "clip was not trained here" in text, text
+    page = tmp_path / "page.html"
+    code, text = run("report", tmp_path / "clip", "--data", shapes / "test", "--out", page, "--points", 20)
+    assert code == 0 and "zeroshot" in page.read_text(encoding="utf-8"), text

@@ -223,7 +223,7 @@ def search(
         image: the path of an image, the name or number of one in the data, or words, for an encoder with a text side.
         data: a folder of images, or the name of a data set.
         out: a picture of what was found to write, which must not exist yet.
-        settings: ``k``, ``features``, ``images``, ``labels``, ``reader``, ``reader_components``, ``part``,
+        settings: ``k``, ``features``, ``cache``, ``images``, ``labels``, ``reader``, ``reader_components``, ``part``,
             ``data_root``, ``download`` and ``max_unreadable`` of :func:`cacr.features.search_source`.
     """
     if out is not None:

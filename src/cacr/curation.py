@@ -43,8 +43,8 @@ def select(
         threshold: correlation of pixels from which on two images are copies.
         seed: of what is drawn.
         page: write the contact sheet too.
-        settings: ``images``, ``labels``, ``features``, ``part``, ``data_root``, ``download``, ``max_unreadable``,
-            ``reader`` and ``reader_components``, as for :func:`search`.
+        settings: ``images``, ``labels``, ``features``, ``cache``, ``part``, ``data_root``, ``download``,
+            ``max_unreadable``, ``reader`` and ``reader_components``, as for :func:`search`.
 
     Returns:
         The images, and which of them were selected.
@@ -158,7 +158,7 @@ def _collect(run: AnyPath, data: AnyPath, settings: Mapping[str, Any], *, words:
 
     With ``words`` an encoder without a text side is refused before anything is encoded.
     """
-    encoding = ("features", "reader", "reader_components", "max_unreadable")
+    encoding = ("features", "cache", "reader", "reader_components", "max_unreadable")
     opened = open_images(
         run, str(data), **{name: value for name, value in settings.items() if name not in encoding}
     )

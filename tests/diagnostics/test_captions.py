@@ -1,10 +1,17 @@
 """Figures of images and captions, and the verdict on the text side."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from cacr.diagnostics.captions import find_collapsed_captions, measure_captions
+from cacr.diagnostics.observer import observe
+from cacr.reporting.series import charts_for, series_of
+from cacr.runs.run import Run
+from cacr.training.pretrain import pretrain
+from tests.conftest import CAPTIONED, TEXT
 
 
 def test_figures_are_those_of_a_literal_computation() -> None:
@@ -31,3 +38,23 @@ def test_a_text_side_that_tells_nothing_apart_is_named() -> None:
     assert (find_collapsed_captions([line]) or ("",))[0] == "dimensional collapse"
     assert find_collapsed_captions([measure_captions(images, images)]) is None
     assert find_collapsed_captions([{"loss": 1.0}]) is None  # a run without captions
+
+
+@pytest.mark.trains
+def test_a_run_on_captions_logs_what_finds_what_and_the_page_draws_it(shapes: Path, tmp_path: Path) -> None:
+    values = {"data": f"pairs:{shapes}/test.jsonl", "method": "clip", "epochs": 2, **CAPTIONED, **TEXT}
+    pretrain(values, tmp_path / "run", observe=observe)
+    run = Run.open(tmp_path / "run")
+    figures = {
+        "image_to_text",
+        "text_to_image",
+        "caption_distance",
+        "text_distance",
+        "text_effective_rank",
+        "effective_rank",
+    }
+    measured = [row for row in run.rows if figures <= row.keys()]
+    assert measured[0]["step"] == 0 and measured[-1]["step"] == 6
+    assert all(0 <= row[name] <= 1 for row in measured for name in ("image_to_text", "text_to_image"))
+    drawn = {chart["title"] for chart in charts_for([series_of(run.rows)])}
+    assert {"images that find their caption", "captions that find their image"} <= drawn

@@ -58,14 +58,18 @@ def test_words_find_images_and_classes(captioned: Path, shapes: Path, run: Run, 
     green_rings = [f"{number:04d}.png" for number in range(36) if NAMES[number % 12] == "green ring"]
     assert sum(name in text for name in green_rings) >= 2
     sentence = "a green ring, " + "green and round as rings are, " * 20  # longer than a file's name can be
+    assert "from the cache" not in text
     code, text = run("search", captioned, sentence, "--data", shapes / "test", "--k", 3)
     assert code == 0 and "more than the 8 tokens" in text, text
+    assert "note: features of 36 images from the cache" in text
+    code, text = run("search", captioned, "a disc", "--data", shapes / "test", "--no-cache")
+    assert code == 0 and "from the cache" not in text
     guesses = tmp_path / "guesses.csv"
     code, text = run(
         *("predict", captioned, shapes / "test", "--out", guesses),
         *("--classes", ",".join(NAMES)),
     )
-    assert code == 0, text
+    assert code == 0 and "features of 36 images from the cache" in text, text
     rows = [line.split(",") for line in guesses.read_text().splitlines()[1:]]
     right = [row[1] == NAMES[int(Path(row[0]).stem) % 12] for row in rows]
     assert len(rows) == 36 and sum(right) >= 32
@@ -164,6 +168,29 @@ def test_images_of_shards_without_captions_are_left_out_and_listed(shapes: Path,
     _shard(tmp_path / "bare.tar", shapes, without=dict.fromkeys(range(0, 36, 2), b""))
     with pytest.raises(UserError, match=r"images cannot be read(.|\n)*it has no caption"):
         pretrain({**values, "data": f"wds:{tmp_path}/bare.tar"}, tmp_path / "bare")
+
+
+def test_captions_in_shards_are_measured_as_those_in_a_list(
+    captioned: Path, shapes: Path, run: Run, tmp_path: Path
+) -> None:
+    copy = _copy(captioned, tmp_path)
+    _shard(tmp_path / "whole.tar", shapes)
+    values = {"protocol": ("captions",), "workers": 0, "baselines": ()}
+    (streamed,) = evaluate_run(copy, {**values, "data": f"wds:{tmp_path}/whole.tar"})
+    lines = [json.loads(line) for line in (shapes / "test.jsonl").read_text().splitlines()]
+    first = _write(tmp_path / "first", [{**line, "captions": line["captions"][:1]} for line in lines], shapes)
+    (listed,) = evaluate_run(copy, {**values, "data": f"pairs:{first}"})
+    assert (streamed.score, streamed.also) == (listed.score, listed.also)
+    assert streamed.details["captions"] == len(lines) and streamed.details["weights"][0]["most"]
+    _shard(tmp_path / "few.tar", shapes, without={0: None, 7: b" \n"})
+    (found,) = evaluate_run(copy, {**values, "data": f"wds:{tmp_path}/few.tar"})
+    assert found.details["images"] == len(lines) - 2 and found.counts["unreadable"] == 2
+    _shard(tmp_path / "bare.tar", shapes, without=dict.fromkeys(range(len(lines))))
+    evaluate = ["evaluate", copy, "--protocol", "captions", "--data"]
+    refused(run, [*evaluate, f"wds:{tmp_path}/bare.tar"], "has no captions (images only)")
+    refused(run, [*evaluate, shapes / "sorted"], "has no captions (labels)", "the protocol zeroshot")
+    empty = _write(tmp_path / "empty", [{**lines[0], "captions": ["", " "]}, *lines[1:]], shapes)
+    refused(run, [*evaluate, f"pairs:{empty}"], "test/0000.png of pairs:", "has no caption: give each image")
 
 
 @pytest.mark.parametrize("column", ["caption", "captions"])

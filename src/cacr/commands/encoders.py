@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cacr.commands.options import (
+    Cache,
     DataRoot,
     Download,
     ImagesOption,
@@ -198,6 +199,7 @@ def search(
             parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."
         ),
     ] = None,
+    cache: Cache = True,
     reader: Annotated[
         str | None,
         typer.Option(
@@ -242,6 +244,7 @@ def search(
         data=data,
         out=out,
         k=k,
+        cache=cache,
         part=part,
         max_unreadable=max_unreadable,
         **values,

@@ -49,6 +49,12 @@ LabelsOption = Annotated[
     ),
 ]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads of data sets and weights.")]
+Cache = Annotated[
+    bool,
+    typer.Option(
+        "--cache/--no-cache", help="Keep features of files in ~/.cache/cacr, and use those kept there."
+    ),
+]
 
 
 OPTION_FLAGS = ("text_encoder",)

@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cacr.commands.encoders import EncoderArgument, MaxUnreadable, PartOption, check_part, left_out
-from cacr.commands.options import DataRoot, Download, ImagesOption, LabelsOption, given, path, show
+from cacr.commands.options import (
+    Cache,
+    DataRoot,
+    Download,
+    ImagesOption,
+    LabelsOption,
+    given,
+    path,
+    show,
+)
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
@@ -45,6 +54,7 @@ def select(
     labels: LabelsOption = None,
     images: ImagesOption = None,
     features: FeaturesOption = None,
+    cache: Cache = True,
     page: PageOption = True,
     seed: Seed = 0,
     part: PartOption = "pretrain",
@@ -83,6 +93,7 @@ def select(
         page=page,
         seed=seed,
         part=part,
+        cache=cache,
         max_unreadable=max_unreadable,
         **values,
     )
@@ -144,6 +155,7 @@ def predict(
     ] = False,
     images: ImagesOption = None,
     features: FeaturesOption = None,
+    cache: Cache = True,
     seed: Seed = 0,
     part: PartOption = "pretrain",
     data_root: DataRoot = None,
@@ -179,6 +191,7 @@ def predict(
         all=everything,
         seed=seed,
         part=part,
+        cache=cache,
         max_unreadable=max_unreadable,
         **values,
     )
@@ -224,6 +237,7 @@ def group(
     labels: LabelsOption = None,
     images: ImagesOption = None,
     features: FeaturesOption = None,
+    cache: Cache = True,
     page: PageOption = True,
     seed: Seed = 0,
     part: PartOption = "pretrain",
@@ -249,6 +263,7 @@ def group(
         page=page,
         seed=seed,
         part=part,
+        cache=cache,
         max_unreadable=max_unreadable,
         **values,
     )
@@ -279,5 +294,5 @@ def _tell(found: Any, data: str) -> None:
     """What was left out, and how images and labels were read."""
     if found.unreadable:
         show(left_out(found.unreadable, data))
-    for note in found.notes:
+    for note in (*found.reused, *found.notes):
         show(f"note: {note}")

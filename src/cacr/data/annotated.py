@@ -117,7 +117,7 @@ class AnnotatedSource(FileSource):
         notes: Sequence[str] = (),
     ) -> None:
         if skipped:
-            notes = (*notes, _skipped_note(skipped))
+            notes = (*notes, note_on_left_out("annotations", skipped))
         super().__init__(name, root, names, notes=notes)
         self.objects = tuple(objects)
         self.categories = tuple(categories)
@@ -165,7 +165,8 @@ class AnnotatedSource(FileSource):
         return printable(self.describe(index))
 
 
-def _skipped_note(skipped: Sequence[str]) -> str:
-    more = f", and {len(skipped) - 3:,} more" if len(skipped) > 3 else ""
-    examples = "; ".join(printable(text) for text in skipped[:3])
-    return f"{len(skipped):,} annotations are left out: {examples}{more}"
+def note_on_left_out(what: str, texts: Sequence[str]) -> str:
+    """How many annotations, or images, are left out, and why the first ones are."""
+    more = f", and {len(texts) - 3:,} more" if len(texts) > 3 else ""
+    examples = "; ".join(printable(text) for text in texts[:3])
+    return f"{len(texts):,} {what} are left out: {examples}{more}"

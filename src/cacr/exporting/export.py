@@ -70,6 +70,8 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path, *, download: boo
     reader = None if encoder.reader is None else files.reader
     if reader is not None and kind.suffix:
         require_new_file(reader, (WEIGHTS_SUFFIX,))
+    for path in () if encoder.load_text is None else kind.text_files(out):
+        require_new_file(path, (path.suffix,))
     if why := kind.refusal(encoder.info):
         raise UserError(why)
     encoder.info = _without_paths(encoder.info)

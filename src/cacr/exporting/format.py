@@ -58,6 +58,10 @@ class Format(ABC):
         """Why an encoder cannot be written so, and what to do instead; None if it can."""
         return None
 
+    def text_files(self, out: Path) -> tuple[Path, ...]:
+        """What :meth:`write_text` may write."""
+        return ()
+
     def write_text(self, encoder: Encoder, out: Path) -> str:
         """Write the text side of an encoder beside it, where the format has a place for it; returns what was done."""
         return f"the text side is not part of this format: `--to onnx` writes both, and {out.name} knows no words"

@@ -16,7 +16,7 @@ from torch.nn.functional import normalize, pad
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import MissingExtraError, UserError
 from cacr.exporting.format import FORMATS, Features, Format
-from cacr.files import appearing, require_new_file, write_atomically
+from cacr.files import appearing, write_atomically
 
 CHECKED_TEXTS = ("a photo of a dog", "two cats in the snow", "the")
 """Sentences whose vectors are compared with the original's."""
@@ -54,16 +54,19 @@ class OnnxFile(Format):
         program.model.metadata_props.update({f"cacr.{n}": json.dumps(v) for n, v in described.items()})
         program.save(path)
 
+    def text_files(self, out: Path) -> tuple[Path, ...]:
+        """``NAME.text.onnx`` and ``NAME.tokenizer.json``."""
+        return out.with_suffix(f".text{self.suffix}"), out.with_suffix(".tokenizer.json")
+
     def write_text(self, encoder: Encoder, out: Path) -> str:
         """Write ``NAME.text.onnx``, and the tokeniser where it is a file, beside ``NAME.onnx``.
 
         Raises:
-            UserError: the file exists, or the text side cannot be traced, or would give other vectors.
+            UserError: the text side cannot be traced, or would give other vectors.
         """
         import onnxruntime
 
-        side, path = encoder.text, out.with_suffix(f".text{out.suffix}")
-        require_new_file(path, (self.suffix,))
+        side, (path, place) = encoder.text, self.text_files(out)
         tokens = side.tower.tokenise(CHECKED_TEXTS).values
         tokens = pad(tokens, (0, side.tower.context - tokens.shape[1]), value=side.tower.pad)
         program = _traced(_Texts(side.tower, side.head), tokens, "tokens", ["embeddings"], "the text encoder")
@@ -80,7 +83,6 @@ class OnnxFile(Format):
         if tokeniser is None:
             told = "tokens are those of open_clip.SimpleTokenizer"
         else:
-            place = out.with_suffix(".tokenizer.json")
             write_atomically(place, tokeniser.encode())
             told = f"its tokeniser is {place.name}"
         return (

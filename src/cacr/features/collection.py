@@ -12,6 +12,7 @@ from cacr.data.prepare import Progress
 from cacr.data.source import Indices
 from cacr.encoders import Encoder, Reader, load_encoder
 from cacr.errors import UserError
+from cacr.features.cache import encode_once
 from cacr.features.encode import MAX_UNREADABLE, encode
 from cacr.features.machine import Machine, choose_machine
 from cacr.features.reader import asked_reader, choose_reader
@@ -33,6 +34,7 @@ class Collection:
         known: Labels, of all images or some; None without any.
         unreadable: Images that were left out because they cannot be read.
         machine: Where images are encoded and decoded.
+        cached: Whether the features were kept from an earlier time.
     """
 
     encoder: Encoder
@@ -44,6 +46,7 @@ class Collection:
     known: KnownLabels | None
     unreadable: int
     machine: Machine
+    cached: bool = False
 
     def __len__(self) -> int:
         return len(self.features)
@@ -70,6 +73,11 @@ class Collection:
     @property
     def _about_data(self) -> tuple[str, ...]:
         return self.source.notes + (() if self.known is None else self.known.notes)
+
+    @property
+    def reused(self) -> tuple[str, ...]:
+        """That nothing was encoded, in words; nothing where images were."""
+        return (f"features of {len(self):,} images from the cache",) if self.cached else ()
 
     def labelled(self) -> tuple[Indices, Indices, tuple[str, ...]]:
         """Numbers of the images that have a label, their classes, and the classes' names.
@@ -107,6 +115,7 @@ class Opened:
         self,
         *,
         features: str | os.PathLike[str] | None = None,
+        cache: bool = True,
         reader: str | None = None,
         reader_components: int | None = None,
         max_unreadable: float = MAX_UNREADABLE,
@@ -116,6 +125,7 @@ class Opened:
 
         Args:
             features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
+            cache: Keep the features of files for the next time, and use those that were kept.
             reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on these images; left out: the one saved
                 with the encoder, or where there is none the default one fitted on these images.
             reader_components: Principal components of that reader.
@@ -126,7 +136,8 @@ class Opened:
         encoder, source = self.encoder, self.source
         machine = choose_machine([source])
         if features is None:
-            found = encode(encoder, source, machine, progress, max_unreadable=max_unreadable)
+            make = encode_once if cache else encode
+            found = make(encoder, source, machine, progress, max_unreadable=max_unreadable)
         else:
             found = read_features(Path(features), encoder, source)
             require_same_encoder(encoder, source, found, int(found.index[0]), Path(features))
@@ -143,6 +154,7 @@ class Opened:
             self.known if self.known is None or all_read else self.known.subset(index),
             len(found.problems),
             machine,
+            found.cached,
         )
 
 

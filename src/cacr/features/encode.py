@@ -36,12 +36,14 @@ class Features:
         index: (n,) number of each image in the source.
         problems: Images that could not be read; they have no features.
         streamed: Whether the values lie in a temporary file, and are to be gone through in blocks.
+        cached: Whether nothing was encoded: they were kept from an earlier time.
     """
 
     values: Tensor
     index: Tensor
     problems: tuple[Problem, ...] = ()
     streamed: bool = False
+    cached: bool = False
 
 
 class ImageLoader:

@@ -60,16 +60,40 @@ def find_captions(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor
         owner: (captions,) the image of each caption.
         sentence: (captions,) equal numbers for equal captions.
     """
-    said = torch.zeros(len(images), int(sentence.max()) + 1, dtype=torch.bool)
-    said[owner, sentence] = True
-    return _ranked(images, texts, lambda rows: said[rows][:, sentence])
+
+    def hits_of(rows: Tensor) -> Tensor:
+        said = _said(owner, sentence, rows, int(sentence.max()) + 1)
+        return said[:, sentence]
+
+    return _ranked(images, texts, hits_of)
 
 
 def find_images(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor) -> Pairing:
     """Each caption looks for its image; an image that has an equal caption is a hit too. Arguments as above."""
-    said = torch.zeros(len(images), int(sentence.max()) + 1, dtype=torch.bool)
-    said[owner, sentence] = True
-    return _ranked(texts, images, lambda rows: said[:, sentence[rows]].T)
+
+    def hits_of(rows: Tensor) -> Tensor:
+        told, place = torch.unique(sentence[rows], return_inverse=True)
+        return _said(sentence, owner, told, len(images))[place]
+
+    return _ranked(texts, images, hits_of)
+
+
+def _said(first: Tensor, second: Tensor, rows: Tensor, columns: int) -> Tensor:
+    """(rows, columns) whether a caption has this pair of numbers, such as its image and its sentence.
+
+    Only these rows of the whole table are held: that of all images and all sentences grows with their square.
+
+    Args:
+        first: (captions,) a number of each caption.
+        second: (captions,) another number of it.
+        rows: (n,) values of the first, each one once, in ascending order.
+        columns: one more than the largest value of the second.
+    """
+    place = torch.searchsorted(rows, first).clamp(max=len(rows) - 1)
+    here = rows[place] == first
+    said = torch.zeros(len(rows), columns, dtype=torch.bool)
+    said[place[here], second[here]] = True
+    return said
 
 
 def _ranked(queries: Tensor, keys: Tensor, hits_of: Callable[[Tensor], Tensor]) -> Pairing:

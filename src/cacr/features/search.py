@@ -57,7 +57,7 @@ class Found:
         source: Where they are.
         searched: Images that were compared.
         unreadable: Images that were left out because they cannot be read.
-        notes: What the user should know about the encoder.
+        notes: What the user should know about the encoder and the features.
     """
 
     query: str
@@ -76,6 +76,7 @@ def search_source(
     *,
     k: int = 10,
     features: Path | None = None,
+    cache: bool = True,
     images: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     reader: str | None = None,
@@ -96,6 +97,7 @@ def search_source(
         data: A folder of images, or the name of a data set.
         k: Images to find.
         features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
+        cache: Keep the features of files for the next search, and use those that were kept.
         images: A list of the images to search, or ``except:FILE``.
         labels: A CSV file with the columns ``path`` and ``label``; left out: the data's own labels.
         reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on the images that are searched; left out:
@@ -116,6 +118,7 @@ def search_source(
         raise UserError("words are compared with images as they were trained: leave the reader out")
     found = opened.collect(
         features=features,
+        cache=cache,
         reader=reader,
         reader_components=reader_components,
         max_unreadable=max_unreadable,
@@ -134,7 +137,7 @@ def search_source(
         if found.index[number] != query.number
     ]
     loaded = found.encoder.loaded
-    notes: tuple[str, ...] = () if loaded is None else (loaded.text,)
+    notes: tuple[str, ...] = (*(() if loaded is None else (loaded.text,)), *found.reused)
     if query.image is None:
         notes += found.encoder.text.tower.notes_on_length([query.name])
     return Found(query.name, query.image, tuple(near[:k]), found.source, len(found), found.unreadable, notes)
@@ -219,6 +222,11 @@ def _encode_query(query: _Query, found: Collection) -> Tensor:
 
 @torch.inference_mode()
 def _encode_one(encoder: Encoder, image: Image.Image) -> Tensor:
-    """(feature_dim,) on the CPU."""
+    """(feature_dim,) on the CPU.
+
+    The encoder may have been moved to encode the images, or not where their features were kept: the query has the same
+    numbers either way.
+    """
+    encoder = encoder.to("cpu", memory_format=torch.channels_last)  # type: ignore[call-overload]
     features: Tensor = encoder(encoder.preprocess(image)[None])
     return features[0].float()

@@ -1,6 +1,5 @@
 """Captions of a run: which are read in a step, what is wrong with those of a source, and what is kept of them."""
 
-from collections.abc import Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
@@ -9,10 +8,9 @@ from torch import Tensor
 
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import Batch, Source, StreamSource
-from cacr.data.captions import drawn, most_captions, without_empty
+from cacr.data.captions import drawn, most_captions, with_sentences
 from cacr.encoders.text import Heads, TextSide, own_tower, save_text_side
 from cacr.errors import UserError
-from cacr.files import printable
 from cacr.frameworks import FRAMEWORKS, Framework, ImageText
 from cacr.runs.folder import RunFolder
 from cacr.training.build import hidden_width
@@ -51,15 +49,7 @@ def with_captions(source: Source, settings: PretrainSettings) -> Source:
         return streamed
     if source.captions is None:
         raise _no_captions(source)
-    usable = [without_empty(each) for each in source.captions]
-    if bare := [number for number, each in enumerate(usable) if not each]:
-        raise _without(source, bare)
-    empty = sum(map(len, source.captions)) - sum(map(len, usable))
-    if not empty:
-        return source
-    kept = source.with_notes(f"{empty:,} empty captions of {source.name} are left out")
-    kept.captions = tuple(usable)
-    return kept
+    return with_sentences(source)
 
 
 def notes_on_captions(method: Framework, source: Source) -> list[str]:
@@ -117,12 +107,4 @@ def _no_captions(source: Source) -> UserError:
     return UserError(
         f"{source.name} has no captions ({has}), and this method compares images with captions: give pairs:FILE.jsonl, "
         "or wds: or hf: data with a text for each image; without captions choose another --method, such as cacr"
-    )
-
-
-def _without(source: Source, numbers: Sequence[int]) -> UserError:
-    more = f" and {len(numbers) - 1:,} others" if len(numbers) > 1 else ""
-    return UserError(
-        f"{printable(source.describe(numbers[0]))}{more} of {source.name} have no caption: give each image one "
-        "sentence or more, or remove it"
     )

@@ -95,6 +95,11 @@ def test_a_few_bad_annotations_and_images_are_left_out_and_told(
     (result,) = _evaluate(run, f"coco:{folder}", max_unreadable=0.2)
     assert result.counts["unreadable"] == 2 and result.details["skipped_annotations"] >= 1
     assert any("annotations are left out" in note and "no area" in note for note in result.notes)
+    assert len(result.details["skipped"]) == result.details["skipped_annotations"]
+    assert all(str(folder / "instances.json") in text for text in result.details["skipped"])
+    assert any("2 images are left out: " in note and "gone.png" in note for note in result.notes)
+    gone, other_size = result.details["unreadable"]
+    assert "gone.png" in gone and "64 x 64 pixels, but annotated as 63 x 64" in other_size
 
 
 def _empty(document: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from tests.conftest import resolved
 TRAINING = {"images": 50, "views": 2, "batch_size": 16, "steps": 8, "processes": 1, "finished": True}
 
 
-def _run(
+def make_run(
     folder: Path,
     *,
     seed: int,
@@ -61,7 +61,7 @@ def _run(
 
 def _runs(folder: Path, objective: str, scores: list[float], **settings: Any) -> list[Path]:
     return [
-        _run(folder / f"{objective}-{seed}", seed=seed, score=score, objective=objective, **settings)
+        make_run(folder / f"{objective}-{seed}", seed=seed, score=score, objective=objective, **settings)
         for seed, score in enumerate(scores)
     ]
 
@@ -139,7 +139,7 @@ def test_many_differences_are_corrected_together(tmp_path: Path) -> None:
 def test_different_budgets_and_stale_or_missing_numbers_are_told(tmp_path: Path) -> None:
     short = _runs(tmp_path, "info_nce", [0.6, 0.61, 0.62])
     long = [
-        _run(
+        make_run(
             tmp_path / f"long{seed}",
             seed=seed,
             score=0.7 + seed / 100,
@@ -166,7 +166,7 @@ def test_different_budgets_and_stale_or_missing_numbers_are_told(tmp_path: Path)
 
 
 def test_only_what_was_measured_alike_is_compared(tmp_path: Path) -> None:
-    first, second = _run(tmp_path / "a", seed=0, score=0.5), _run(tmp_path / "b", seed=1, score=0.9)
+    first, second = make_run(tmp_path / "a", seed=0, score=0.5), make_run(tmp_path / "b", seed=1, score=0.9)
     (path,) = (second / "evaluation").glob("knn-d-[0-9a-f]*.json")
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, "settings": {"k": 5}}))
@@ -237,9 +237,9 @@ def test_notes_are_few(tmp_path: Path) -> None:
 
 
 def test_groups_have_the_shortest_name_that_sets_them_apart(tmp_path: Path) -> None:
-    first = _run(tmp_path / "a", seed=0, score=0.5, lr=0.1, objective_options={"t_neg": 2.0})
-    second = _run(tmp_path / "b", seed=0, score=0.5, lr=0.3, objective_options={"t_neg": 2.0})
-    third = _run(tmp_path / "c", seed=0, score=0.5, lr=0.3, objective_options={"t_neg": 4.0}, views=3)
+    first = make_run(tmp_path / "a", seed=0, score=0.5, lr=0.1, objective_options={"t_neg": 2.0})
+    second = make_run(tmp_path / "b", seed=0, score=0.5, lr=0.3, objective_options={"t_neg": 2.0})
+    third = make_run(tmp_path / "c", seed=0, score=0.5, lr=0.3, objective_options={"t_neg": 4.0}, views=3)
     assert [group.name for group in compare_runs([first, second]).groups] == ["lr=0.1", "lr=0.3"]
     assert [group.name for group in compare_runs([first, third]).groups] == ["t_neg=2.0", "t_neg=4.0"]
     groups = compare_runs([first, second, third]).groups
@@ -250,9 +250,9 @@ def test_groups_have_the_shortest_name_that_sets_them_apart(tmp_path: Path) -> N
 
 
 def test_wrong_runs_are_named_together(tmp_path: Path) -> None:
-    good = _run(tmp_path / "good", seed=0, score=0.5)
+    good = make_run(tmp_path / "good", seed=0, score=0.5)
     (tmp_path / "empty").mkdir()
-    odd = _run(tmp_path / "odd", seed=1, score=0.5, training={"steps": None})
+    odd = make_run(tmp_path / "odd", seed=1, score=0.5, training={"steps": None})
     with pytest.raises(UserError) as caught:
         compare_runs([good, tmp_path / "empty", tmp_path / "missing", odd, good])
     for part in (
@@ -262,7 +262,7 @@ def test_wrong_runs_are_named_together(tmp_path: Path) -> None:
         "named twice",
     ):
         assert part in str(caught.value)
-    again = _run(tmp_path / "again", seed=0, score=0.6)
+    again = make_run(tmp_path / "again", seed=0, score=0.6)
     with pytest.raises(UserError, match="have the same settings and seed 0"):
         compare_runs([good, again])
     for path in (good / "evaluation").iterdir():

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cacr.config import EvaluateSettings
 from cacr.data import MissingPartError, Part, Problem, open_source, prepare
-from cacr.data.annotated import AnnotatedSource
+from cacr.data.annotated import AnnotatedSource, note_on_left_out
 from cacr.data.source import Indices
 from cacr.decode import upright_size
 from cacr.errors import UnreadableImageError, UserError
@@ -58,8 +58,12 @@ class AnnotatedData:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about how the data was read, each note once."""
-        empty = f"{self.empty:,} training images without objects are not trained on"
-        return tuple(dict.fromkeys([*self.train.notes, *self.test.notes, *([empty] if self.empty else [])]))
+        notes = [*self.train.notes, *self.test.notes]
+        if self.problems:
+            notes.append(note_on_left_out("images", [str(problem) for problem in self.problems]))
+        if self.empty:
+            notes.append(f"{self.empty:,} training images without objects are not trained on")
+        return tuple(dict.fromkeys(notes))
 
 
 def open_annotated(settings: EvaluateSettings, *, masks: bool) -> AnnotatedData:

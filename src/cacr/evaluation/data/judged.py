@@ -3,7 +3,8 @@
 from typing import Any
 
 from cacr.config import EvaluateSettings
-from cacr.data import MissingPartError, Source, open_source, prepare
+from cacr.data import MissingPartError, Source, StreamSource, most_captions, open_source, prepare
+from cacr.data.captions import with_all_captions, with_sentences
 from cacr.data.named_images import labelled_images
 from cacr.errors import UserError
 from cacr.evaluation.data.labelled import LabelledData, labels_of, metric_of
@@ -21,7 +22,7 @@ def open_judged(settings: EvaluateSettings, *, captions: bool) -> LabelledData:
     """
     source, split = _open(settings)
     if captions:
-        _require_captions(source)
+        source = _with_captions(source)
     else:
         source = labelled_images(source, settings.labels)
         labels_of(source)
@@ -45,10 +46,14 @@ def _open(settings: EvaluateSettings) -> tuple[Source, str]:
         return open_source(spec, part="train", **where), f"all images of {spec}"
 
 
-def _require_captions(source: Source) -> None:
+def _with_captions(source: Source) -> Source:
+    """A source with a caption for each image; those of a stream come with its images, and are read."""
+    if isinstance(source, StreamSource) and most_captions(source):
+        return with_all_captions(source)
     if source.captions is None:
         has = "labels" if source.labels is not None else "images only"
         raise UserError(
-            f"{source.name} has no captions ({has}): the protocol captions needs pairs:FILE.jsonl or hf: data; "
-            "of labelled images measure the protocol zeroshot"
+            f"{source.name} has no captions ({has}): the protocol captions needs pairs:FILE.jsonl, or wds: or hf: "
+            "data with a text for each image; of labelled images measure the protocol zeroshot"
         )
+    return with_sentences(source)

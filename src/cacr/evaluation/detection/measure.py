@@ -19,8 +19,11 @@ from cacr.evaluation.detection.progress import DetectorProgress
 from cacr.evaluation.detection.settings import DetectorSettings, recipe_of
 from cacr.evaluation.detection.task import DetectionTask
 from cacr.features.processes import gather_objects
-from cacr.files import write_atomically
+from cacr.files import printable, write_atomically
 from cacr.randomness import mixed_seed
+
+MOST_LISTED = 1000
+"""Annotations, and images, that were left out and are named in the result."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def detect(task: DetectionTask, settings: DetectorSettings, *, protocol: str, ma
         "trained_weights": sum(p.numel() for p in detector.parameters() if p.requires_grad),
         "objects": {"train": data.train.object_counts(), "test": data.test.object_counts()},
         "skipped_annotations": len(data.skipped),
+        "skipped": [printable(text) for text in data.skipped[:MOST_LISTED]],
+        "unreadable": [str(problem) for problem in (*data.problems, *task.problems)[:MOST_LISTED]],
         "pictures": name if picture is not None else None,
     }
     return Detections(found, details, job.folder)
