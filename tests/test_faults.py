@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cacr.distributed import SAID_SECONDS, first_to_say
 from cacr.errors import refusal
 from cacr.terminal import CleanConsole
 from tests.conftest import TINY, Run
+from tests.started import start_command
 
 
 def _broken(error: BaseException) -> object:
@@ -148,17 +150,21 @@ def test_a_fault_in_a_started_process_is_one_of_ours(photos: Path, tmp_path: Pat
         "    from cacr.training import pretrain\n"
         "    pretrain.prepare_data = lambda *_: {}['missing']\n"
     )
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(tmp_path / "run")]
-    ended = subprocess.run(
-        [*command, "--devices", "2", *settings],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
+    process, printed = start_command(
+        ["pretrain", photos, "--out", tmp_path / "run", "--devices", 2, *settings],
+        partial(_prepare, tmp_path),
     )
-    assert ended.returncode == 1, ended.stderr
-    assert "this is a fault of cacr" in ended.stderr
+    told = printed.read()
+    process.join()
+    assert process.exitcode == 1, told
+    assert "this is a fault of cacr" in told
+
+
+def _prepare(modules: Path) -> None:
+    """Let processes that are started load a module from there; errors go where all else is printed."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.dup2(1, 2)
 
 
 @pytest.mark.parametrize(("asked", "waits"), [({}, "sleep"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "spin")])
