@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 
 # One process per core. `worksteal` starts with tests in their order, so that most fixtures of a module are made once,
 # and lets an idle process take tests from a busy one: the longest module does not decide when all is done.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
+# Bytecode is kept even where the environment says otherwise: every process that a test starts would compile the package.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
 .PHONY: demo gates test test-slow test-all test-portable lint install format browser
 

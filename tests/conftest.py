@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.main import get_command
 
 from cacr import cli
 from cacr.config import PretrainSettings, ResolvedSettings
@@ -206,8 +208,24 @@ def captioned(once: Once, shapes: Path) -> Path:
 
 
 @pytest.fixture
+def from_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the processes of ``devices`` from the server, see :mod:`tests.started`; what they print is not seen."""
+    from tests.started import fabric_of_server
+
+    monkeypatch.setattr("cacr.training.launch.Fabric", fabric_of_server)
+
+
+@cache
+def _command() -> Any:
+    """The command line, of which Typer would make its parsers anew at every call."""
+    return get_command(cli.app)
+
+
+@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Call the command line; returns exit code and what it and its processes printed, on one line."""
+    monkeypatch.setattr("cacr.commands.doctor.MEASURE_SECONDS", 0.05)
+    monkeypatch.setattr(cli, "app", _command())
 
     def call(*arguments: object) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["cacr", *map(str, arguments)])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cacr.distributed import SAID_SECONDS, first_to_say
 from cacr.errors import refusal
 from cacr.terminal import CleanConsole
 from tests.conftest import TINY, Run
+from tests.started import start_command
 
 
 def _broken(error: BaseException) -> object:
@@ -148,17 +150,31 @@ def test_a_fault_in_a_started_process_is_one_of_ours(photos: Path, tmp_path: Pat
         "    from cacr.training import pretrain\n"
         "    pretrain.prepare_data = lambda *_: {}['missing']\n"
     )
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(tmp_path / "run")]
-    ended = subprocess.run(
-        [*command, "--devices", "2", *settings],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
+    process, printed = start_command(
+        ["pretrain", photos, "--out", tmp_path / "run", "--devices", 2, *settings],
+        partial(_prepare, tmp_path),
     )
-    assert ended.returncode == 1, ended.stderr
-    assert "this is a fault of cacr" in ended.stderr
+    told = printed.read()
+    process.join()
+    assert process.exitcode == 1, told
+    assert "this is a fault of cacr" in told
+
+
+def _prepare(modules: Path) -> None:
+    """Let processes that are started load a module from there; errors go where all else is printed."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.dup2(1, 2)
+
+
+VERSION_THEN_TORCH = """
+from cacr import cli
+try:
+    cli.main()
+finally:
+    import torch
+"""
+"""A command, and then what most commands load: PyTorch alone is quicker than all that one of them needs."""
 
 
 @pytest.mark.parametrize(("asked", "waits"), [({}, "sleep"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "spin")])
@@ -166,7 +182,7 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(asked: dict[str,
     """What GNU's OpenMP, with which PyTorch comes on Linux, says of itself when it is loaded."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     told = subprocess.run(
-        [sys.executable, "-m", "cacr", "list", "objectives"],  # which loads PyTorch
+        [sys.executable, "-c", VERSION_THEN_TORCH, "--version"],
         env={**inherited, "OMP_DISPLAY_ENV": "verbose", **asked},
         capture_output=True,
         text=True,

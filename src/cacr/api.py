@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cacr.distributed import is_first_process
 from cacr.errors import UserError
@@ -15,8 +15,6 @@ from cacr.exporting import Exported, export_run
 from cacr.features import Found, WrittenFeatures, embed_source, search_source
 from cacr.features.run_reader import save_readers
 from cacr.files import require_new_file
-from cacr.ledger import Plan, Reproduced, orders_of, work_on_plan
-from cacr.ledger.scales import Match, Scale
 from cacr.reporting import (
     MOST_PICTURES,
     MOST_POINTS,
@@ -25,13 +23,17 @@ from cacr.reporting import (
     write_neighbours,
     write_report,
 )
-from cacr.reporting.figures import Drawn, draw_figures
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.verdict import in_words
 from cacr.terminal import CleanConsole, bar, working
 from cacr.training.pretrain import Outcome
 from cacr.training.pretrain import pretrain as train_encoder
+
+if TYPE_CHECKING:
+    from cacr.ledger import Reproduced
+    from cacr.ledger.scales import Match, Scale
+    from cacr.reporting.figures import Drawn
 
 AnyPath = str | PathLike[str]
 
@@ -252,7 +254,7 @@ def export(*, run: AnyPath, to: str, out: AnyPath, download: bool = False) -> Ex
 
 def figures(
     *, runs: Sequence[AnyPath], out: AnyPath | None = None, only: Sequence[str] = (), query: int = 0
-) -> list[Drawn]:
+) -> "list[Drawn]":
     """Draw the paper's figures for runs, as PNG and SVG.
 
     Args:
@@ -264,6 +266,8 @@ def figures(
     Returns:
         For each figure the files that were written, or why there are none.
     """
+    from cacr.reporting.figures import draw_figures  # here, because drawing takes long to import
+
     with bar("drawing") as progress:
         folder = None if out is None else Path(out)
         return draw_figures(
@@ -289,16 +293,16 @@ def compare(*, runs: Sequence[AnyPath], out: AnyPath | None = None) -> Compariso
 def reproduce(
     *,
     item: str,
-    scale: Scale = "mini",
+    scale: "Scale" = "mini",
     seeds: int = 3,
-    match: Match = "views",
+    match: "Match" = "views",
     tune: bool = False,
     out: AnyPath = "ledger",
     data_root: AnyPath = "data",
     download: bool = False,
     jobs: int = 1,
     tell: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> "Reproduced":
     """Reproduce a table or figure of the paper; cells that have a record are not run again.
 
     Args:
@@ -313,6 +317,8 @@ def reproduce(
         jobs: cells at a time, each in a process of its own.
         tell: gets a line for each cell.
     """
+    from cacr.ledger import Plan, orders_of, work_on_plan  # here, because drawing takes long to import
+
     plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune)
     orders = orders_of(plan, Path(out), Path(data_root), download=download, jobs=jobs, tell=tell)
     return work_on_plan(plan, orders)

@@ -42,6 +42,9 @@ COMPARED = {"healthy", "no better than before training", "worse than before trai
 FAST = {"cacr"}
 """Objectives that the default suite trains with every framework."""
 
+SMALL = {"image_size": 16}
+"""For runs whose verdict has nothing to do with what is on the images: a quarter of the pixels."""
+
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -90,7 +93,7 @@ def test_runs_that_work_are_not_called_broken(
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
 def test_broken_runs_are_named(settings: dict[str, Any], name: str, digits: Path, tmp_path: Path) -> None:
-    assert _train(digits, tmp_path / "run", **settings)[-1] == name
+    assert _train(digits, tmp_path / "run", **SMALL, **settings)[-1] == name
 
 
 def test_data_of_two_images_is_a_dimensional_collapse(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_data_of_two_images_is_a_dimensional_collapse(tmp_path: Path) -> None:
     squares = np.zeros((640, 28, 28), np.uint8)
     squares[::2] = 255
     np.savez(tmp_path / "squares.npz", x=squares)
-    assert _train(tmp_path / "squares.npz", tmp_path / "run", jitter=0) == ["dimensional collapse"]
+    assert _train(tmp_path / "squares.npz", tmp_path / "run", jitter=0, **SMALL) == ["dimensional collapse"]
 
 
 def test_a_run_that_diverges_leaves_its_verdict(digits: Path, tmp_path: Path) -> None:
@@ -135,7 +138,7 @@ def test_a_slow_loader_is_named(
         monkeypatch.setattr(ArraySource, "take", clock.slowed(ArraySource.take))
     else:
         monkeypatch.setattr(CACRLoss, "parts", clock.slowed(CACRLoss.parts))
-    verdicts = _train(digits, tmp_path / "run")
+    verdicts = _train(digits, tmp_path / "run", **SMALL)
     assert (verdicts[-1] == "starved by the loader") == (slow == "loader")
     share = Run.open(tmp_path / "run").rows[-1]["data_wait"]
     assert share == pytest.approx(1 if slow == "loader" else 0, abs=0.01)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.trains
 
 
 @pytest.mark.parametrize("kind", ["files", pytest.param("arrays", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("from_server")
 def test_two_processes_give_the_numbers_of_one(run: Path, tmp_path: Path, kind: str) -> None:
     if kind == "files":
         for part, count in (("train", 11), ("test", 7)):

@@ -2,18 +2,20 @@
 
 import copy
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 
 from cacr.data.order import share
 from cacr.encoders import share_statistics
 from cacr.frameworks import Queue
+from tests.conftest import Once
 from tests.frameworks.making import make_framework, make_views
+from tests.started import work_together
 
 pytestmark = pytest.mark.trains
 
@@ -79,10 +81,14 @@ def _work(rank: int, folder: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def found(once: Once) -> list[dict[str, Any]]:
     """What each of two processes found."""
-    folder = tmp_path_factory.mktemp("two")
-    mp.spawn(_work, args=(str(folder),), nprocs=2)
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        work_together(_work, 2, str(folder))
+
+    folder = once("two", build)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 

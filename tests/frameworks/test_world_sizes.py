@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -28,6 +27,7 @@ from tests.conftest import Once
 from tests.frameworks.making import make_framework, make_views
 from tests.losses.making import make_objective
 from tests.losses.test_calls import PAPER
+from tests.started import work_together
 
 pytestmark = pytest.mark.trains
 
@@ -260,7 +260,7 @@ def _averaged(rank: int, world_size: int) -> dict[str, Found]:
 
 def _start(folder: Path) -> None:
     folder.mkdir()
-    mp.spawn(_work, args=(str(folder),), nprocs=max(WORLD_SIZES))
+    work_together(_work, max(WORLD_SIZES), str(folder))
 
 
 @pytest.fixture(scope="module")
@@ -270,9 +270,15 @@ def together(once: Once) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone() -> dict[str, Found]:
+def alone(once: Once) -> dict[str, Found]:
     """What one process computes without a process group: nothing is exchanged and nothing chunked."""
-    return {name: compute(0, 1) for name, compute in _cases()}
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        torch.save({name: compute(0, 1) for name, compute in _cases()}, folder / "results.pt")
+
+    found: dict[str, Found] = torch.load(once("alone", build) / "results.pt", weights_only=True)
+    return found
 
 
 @pytest.mark.parametrize("world_size", WORLD_SIZES)

@@ -1,7 +1,6 @@
 """Images and captions: CLIP's loss is open_clip's, and CACR's terms are the paper's between the two sides."""
 
 import numpy as np
-import open_clip
 import pytest
 import torch
 from torch.nn.functional import normalize
@@ -19,6 +18,8 @@ def _two(views: int = 1, captions: int = 1) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def test_clip_is_open_clips_in_value_and_gradient() -> None:
+    import open_clip  # here, because it takes long to import
+
     images, texts = _two()
     ours = CLIPLoss(temperature=0.1).double()
     loss = ours(image_text(images, texts))

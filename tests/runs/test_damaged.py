@@ -93,7 +93,7 @@ def damaged(evaluated: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is read and loaded, but nothing drawn; a resumed run is looked at once and trained no further."""
+    """Everything is read and loaded, but little drawn; a resumed run is looked at once and trained no further."""
 
     def load_all(runs: Sequence[Run], **_: object) -> None:
         for each in runs:
@@ -105,6 +105,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         return "finished"
 
     monkeypatch.setattr("cacr.reporting.page.build_gallery", load_all)
+    monkeypatch.setattr("cacr.reporting.figures.weights.SHOWN", 1)
     monkeypatch.setattr("cacr.reporting.figures.draw.save", lambda figure, folder, name: [folder / name])
     monkeypatch.setattr("cacr.training.pretrain.train", look)
 

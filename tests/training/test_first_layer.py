@@ -41,6 +41,7 @@ def test_random_is_random(photos: Path, tmp_path: Path) -> None:
     assert not torch.allclose(start[0], -start[1])
 
 
+@pytest.mark.usefixtures("from_server")
 def test_two_processes_start_like_one(photos: Path, tmp_path: Path) -> None:
     one, two = (_run(photos, tmp_path / str(n), devices=n, batch_size=8) for n in (1, 2))
     assert torch.equal(_first(one.start), _first(two.start))

@@ -1,37 +1,37 @@
 """Ctrl-C while the main thread is in a computation that does not come back to Python."""
 
+import hashlib
 import os
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cacr.training import loop
 from cacr.training.checkpoints import list_checkpoints
 from cacr.training.interrupt import Interrupt
+from cacr.training.job import Position, Training
 from cacr.training.signals import SignalWatch
 from tests.conftest import TINY, Run
+from tests.started import start_command
 
-SCRIPT = """
-import hashlib, sys
-from cacr import cli
-from cacr.training import loop
 
-at_step, step = int(sys.argv.pop()), loop.take_step
+def _get_stuck(at_step: int) -> None:
+    """Let the training of this process compute for minutes in one of its steps."""
+    step = loop.take_step
 
-def stuck(job, position, *rest):
-    if position.step + 1 == at_step:
-        print("stuck", flush=True)
-        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # minutes, without a line of Python
-        raise AssertionError("the computation was waited for")
-    return step(job, position, *rest)
+    def stuck(job: Training, position: Position, *rest: Any) -> float:
+        if position.step + 1 == at_step:
+            print("stuck", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # without a line of Python
+            raise AssertionError("the computation was waited for")
+        return step(job, position, *rest)
 
-loop.take_step = stuck
-cli.main()
-"""
+    loop.take_step = stuck
 
 
 @pytest.mark.trains
@@ -48,18 +48,15 @@ def test_control_c_is_answered_at_once_and_a_second_one_ends(
     out = tmp_path / "my run"
     settings = {**TINY, "epochs": 2, "checkpoint_every_steps": 4}
     flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    arguments = ["pretrain", str(photos), "--out", str(out), *flags, str(at_step)]
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        assert any(line == "stuck\n" for line in lines)
-        os.killpg(process.pid, signal.SIGINT)
-        answer = next(lines)
-        os.killpg(process.pid, signal.SIGINT)
-        rest = "".join(lines)
-    assert process.returncode == 130
+    arguments = ["pretrain", photos, "--out", out, *flags]
+    process, lines = start_command(arguments, partial(_get_stuck, at_step))
+    assert any(line == "stuck\n" for line in lines)
+    os.killpg(process.pid, signal.SIGINT)
+    answer = next(lines)
+    os.killpg(process.pid, signal.SIGINT)
+    rest = lines.read()
+    process.join()
+    assert process.exitcode == 130
     assert answer == f"finishing this step, saving ... (Ctrl-C again ends at once, and {warned})\n"
     assert rest.strip().startswith(f"interrupted: {told}"), rest
     again = shlex.split(rest.strip().partition(" with: ")[2])

@@ -2,9 +2,8 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from cacr.training.checkpoints import list_checkpoints
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
+from tests.started import start_command
 
 pytestmark = pytest.mark.trains
 
@@ -33,18 +33,11 @@ def _workers(parent: int) -> list[int]:
 
 def test_killing_one_process_ends_the_other_and_the_run_resumes(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "cacr", "pretrain", str(photos), "--out", str(out), "--devices", "2"]
-    command += [
-        "--set",
-        "framework=queue",
-        "--epochs",
-        "1000000",
-        "--set",
-        "checkpoint_every_steps=1",
-        *SETTINGS,
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not list_checkpoints(out / "checkpoints"):
+    endless = ["--set", "framework=queue", "--epochs", 1_000_000, "--set", "checkpoint_every_steps=1"]
+    process, printed = start_command(
+        ["pretrain", photos, "--out", out, "--devices", 2, *endless, *SETTINGS], partial(os.dup2, 1, 2)
+    )
+    while process.is_alive() and not list_checkpoints(out / "checkpoints"):
         time.sleep(0.01)
     workers = _workers(process.pid)
     assert len(workers) == 2
@@ -54,9 +47,10 @@ def test_killing_one_process_ends_the_other_and_the_run_resumes(photos: Path, tm
     while Path(f"/proc/{workers[1]}").exists():
         time.sleep(0.01)
     os.kill(workers[0], signal.SIGCONT)
-    _, errors = process.communicate()
-    assert process.returncode == 2, errors
-    assert "rank 1 failed" in errors and "--resume" in errors
+    told = printed.read()
+    process.join()
+    assert process.exitcode == 2, told
+    assert "rank 1 failed" in told and "--resume" in told
     step = list_checkpoints(out / "checkpoints")[-1][0]
     outcome = pretrain({"devices": 1, "max_steps": step + 1}, out, resume=True)
     assert outcome.status == "finished" and outcome.step == step + 1

@@ -1,6 +1,5 @@
 """Every method by its name: made of what it says, settings beside it win, and a killed run resumes to the bit."""
 
-import multiprocessing
 import os
 import signal
 import time
@@ -24,6 +23,7 @@ from cacr.training.layers import with_recipe
 from cacr.training.pretrain import pretrain
 from cacr.training.settings import completed
 from tests.conftest import TINY
+from tests.started import server
 
 PAPER = {
     "simclr",
@@ -220,22 +220,12 @@ def _train(values: dict[str, Any], out: str) -> None:
     pretrain(values, Path(out))
 
 
-@pytest.fixture(scope="module")
-def server() -> Any:
-    """Starts processes in which everything is imported already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["cacr.training.pretrain"])
-    return context
-
-
 @pytest.mark.trains
 @pytest.mark.parametrize("method", OF_IMAGES)
-def test_every_method_resumes_to_the_bit_after_a_kill(
-    method: str, photos: Path, tmp_path: Path, server: Any
-) -> None:
+def test_every_method_resumes_to_the_bit_after_a_kill(method: str, photos: Path, tmp_path: Path) -> None:
     values = {"data": str(photos), **_values(method)}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = server.Process(target=_train, args=(values, str(killed)))
+    process = server().Process(target=_train, args=(values, str(killed)))
     process.start()
     while process.is_alive():
         steps = [step for step, _ in list_checkpoints(killed / "checkpoints")]

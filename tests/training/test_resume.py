@@ -5,8 +5,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_ch
 from cacr.training.job import Position, Training
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY, files_of, save_images
+from tests.started import start_command
 
 pytestmark = pytest.mark.trains
 
@@ -46,12 +45,6 @@ ENDLESS = {
 def _arguments(data: Path, out: Path, settings: dict[str, Any]) -> list[str]:
     flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     return ["pretrain", str(data), "--out", str(out), *flags]
-
-
-def _start(data: Path, out: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
-    """The command in a process group of its own, as a terminal or a cluster starts it."""
-    command = [sys.executable, "-m", "cacr", *_arguments(data, out, settings)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def _assert_resumes_as_if_never_stopped(data: Path, out: Path, settings: dict[str, Any]) -> None:
@@ -112,15 +105,15 @@ def test_diagnostics_leave_no_trace_in_what_is_learned(
 @pytest.mark.parametrize("kill_after_step", [1, 6])
 def test_killed_and_resumed_equals_uninterrupted(photos: Path, tmp_path: Path, kill_after_step: int) -> None:
     out = tmp_path / "killed"
-    process = _start(photos, out, ENDLESS)
-    while process.poll() is None:
+    process, printed = start_command(_arguments(photos, out, ENDLESS))
+    while process.is_alive():
         steps = [step for step, _ in list_checkpoints(out / "checkpoints")]
         if steps and steps[-1] >= kill_after_step:
             break
         time.sleep(0.002)
     process.kill()
-    output, _ = process.communicate()
-    assert process.returncode == -signal.SIGKILL, output
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, printed.read()
     _assert_resumes_as_if_never_stopped(photos, out, ENDLESS)
 
 
@@ -160,14 +153,15 @@ def test_a_signal_saves_and_says_how_to_go_on(
     for size in sizes:
         save_images(data / f"of{size}", 26 // len(sizes), size=size)
     settings = {**ENDLESS, "checkpoint_every_steps": 10**9, "workers": len(sizes) - 1, "devices": devices}
-    process = _start(data, out, settings)
-    while process.poll() is None and not (
+    process, printed = start_command(_arguments(data, out, settings))
+    while process.is_alive() and not (
         (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_text()
     ):
         time.sleep(0.002)
     os.killpg(process.pid, number)
-    output, _ = process.communicate()
-    assert process.returncode == 130, output
+    output = printed.read()
+    process.join()
+    assert process.exitcode == 130, output
     assert f"cacr pretrain --out {out} --resume" in " ".join(output.split())
     _assert_resumes_as_if_never_stopped(data, out, settings)
 

@@ -256,6 +256,7 @@ def _decide(fabric: Fabric, photos: str) -> list[Any]:
     return everyone.flatten().tolist()
 
 
+@pytest.mark.usefixtures("from_server")
 def test_the_first_of_several_processes_decides(photos: Path) -> None:
     first, second = launch(_decide, Where("cpu", devices=2), str(photos))
     assert first == second

@@ -23,6 +23,17 @@ PAGE_IMAGES = 256
 _NO_SHAPE = RESUMABLE | {
     *("seed", "images", "imbalance", "imbalance_seed", "held_out", "measured_images", "max_unreadable"),
     *("time", "schedule", "milestones", "gamma", "warmup_epochs", "lr", "base_lr", "weight_decay"),
+    *(
+        "recipe",
+        "method",
+        "init",
+        "weights",
+        "encoder_rate",
+        "bias_base_lr",
+        "final_lr",
+        "momentum",
+        "clip_grad",
+    ),
 }
 """Settings that change no tensor of a pass."""
 
