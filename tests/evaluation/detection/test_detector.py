@@ -1,5 +1,6 @@
 """Detectors: torchvision's own where torchvision has one, with the encoder's weights in the backbone."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -97,6 +98,18 @@ def test_c4_learns_and_finds(masks: bool) -> None:
     with torch.inference_mode():
         (output, _) = detector.eval()(images)
     assert ("masks" in output) == masks and output["boxes"].shape[1] == 4
+
+
+@pytest.mark.parametrize(("model", "name"), [("fpn", "small_alexnet"), ("c4", "resnet18")])
+def test_masks_begin_unknown_whatever_the_scale_of_the_features(model: str, name: str) -> None:
+    detector = tiny_detector(replace(TINY, model=model), name=name, masks=True).train()  # type: ignore[arg-type]
+    targets = [
+        t | {"masks": torch.ones(len(t["boxes"]), 64, width, dtype=torch.uint8)}
+        for t, width in zip(TARGETS, (64, 80), strict=True)
+    ]
+    detector.roi_heads.mask_head.register_forward_pre_hook(lambda module, given: (30 * given[0],))
+    losses = detector([image.float() for image in _images()], targets)
+    assert losses["loss_mask"].item() == pytest.approx(math.log(2), abs=0.25)
 
 
 def test_what_is_frozen_stays() -> None:
