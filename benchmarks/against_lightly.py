@@ -45,9 +45,9 @@ def main() -> None:
 
 def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
     """A step of our method, as a run builds it, and a copy of its encoder."""
-    from cacr.training.build import build_method
     from cacr.training.check import check_settings
     from cacr.training.layers import with_recipe
+    from cacr.training.networks import build_method
     from cacr.training.optimizers import build_optimizer
     from cacr.training.resolve import Described, resolve
 

@@ -224,7 +224,7 @@ def _command() -> Any:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Call the command line; returns exit code and what it and its processes printed, on one line."""
-    monkeypatch.setattr("cacr.commands.doctor.MEASURE_SECONDS", 0.05)
+    monkeypatch.setattr("cacr.commands.doctor_speed.MEASURE_SECONDS", 0.05)
     monkeypatch.setattr(cli, "app", _command())
 
     def call(*arguments: object) -> tuple[int, str]:

@@ -26,7 +26,7 @@ def test_every_snippet_runs(
     shutil.copytree(photos, tmp_path / "photos")
     shutil.copytree(classes, tmp_path / "labelled")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cacr.commands.doctor.MEASURE_SECONDS", 0.05)
+    monkeypatch.setattr("cacr.commands.doctor_speed.MEASURE_SECONDS", 0.05)
     for number, (language, code) in enumerate(BLOCKS):
         if language == "python":
             exec(compile(code, f"README.md, block {number}", "exec"), {"__name__": "readme"})

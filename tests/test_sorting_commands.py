@@ -71,7 +71,7 @@ def test_what_comes_next_sees_the_same_images(
 ) -> None:
     """The command that is proposed has the list, the labels and the features that were given, and runs as it is."""
     monkeypatch.setattr(
-        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+        "cacr.commands.doctor_speed.MEASURE_SECONDS", 0.01
     )  # how fast this machine is, nobody asks here
     labels, some = _labels(photos, tmp_path / "my labels.csv"), tmp_path / "some.txt"
     some.write_text("".join(f"{colour}-{n}.png\n" for colour in ("red", "green") for n in range(12)))

@@ -152,7 +152,7 @@ def test_images_of_other_channels_are_named_as_files_are(
 ) -> None:
     """In lists and labels by their file's name, in `search` by their file, one of the data or another."""
     monkeypatch.setattr(
-        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+        "cacr.commands.doctor_speed.MEASURE_SECONDS", 0.01
     )  # how fast this machine is, nobody asks here
     folder = cells(tmp_path / "cells")
     (folder / "labels.csv").write_text("name,label\n" + "".join(f"cell{n}.npy,{n % 2}\n" for n in range(6)))
@@ -179,7 +179,7 @@ def test_16_bits_in_an_ordinary_folder_are_not_cut_silently(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "cacr.commands.doctor.MEASURE_SECONDS", 0.01
+        "cacr.commands.doctor_speed.MEASURE_SECONDS", 0.01
     )  # how fast this machine is, nobody asks here
     folder = tmp_path / "grey"
     folder.mkdir()

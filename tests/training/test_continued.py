@@ -10,8 +10,8 @@ import torch
 from cacr.config import PretrainSettings
 from cacr.encoders import build_encoder, fix_statistics, save_encoder
 from cacr.errors import SettingsError, UserError
-from cacr.training.build import build_method
 from cacr.training.continued import continued
+from cacr.training.networks import build_method
 from cacr.training.optimizers import build_optimizer
 from cacr.training.resolve import Described, resolve
 

@@ -13,11 +13,11 @@ from cacr.encoders import build_encoder
 from cacr.errors import UserError
 from cacr.reading.memory import HOLES, WORKER
 from cacr.training import fit, live, need, passes
-from cacr.training.build import build_method
 from cacr.training.check import check_settings
 from cacr.training.fit import require_room
 from cacr.training.live import live_peak, make_fake
 from cacr.training.need import training_need
+from cacr.training.networks import build_method
 from cacr.training.place import Place
 from cacr.training.resolve import Described
 from tests.conftest import TINY, Run, refused

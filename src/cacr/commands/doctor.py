@@ -2,52 +2,34 @@
 
 import os
 import platform
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 import cacr
 from cacr.commands.doctor_data import after_data, describe_data
 from cacr.commands.doctor_encoder import examine_encoder, names_encoder
 from cacr.commands.doctor_run import examine_run
+from cacr.commands.doctor_speed import measure_speed, noise
 from cacr.config import PretrainSettings
-from cacr.data import ArraySource, Loader, Source, inspect_source, open_source, prepare
+from cacr.data import inspect_source, open_source, prepare
 from cacr.errors import UserError
-from cacr.randomness import generator
 from cacr.reading.memory import free_memory, gigabytes
 from cacr.reporting.next_step import next_lines
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.shell import shell_words
-from cacr.training.build import build_method, make_views_of
 from cacr.training.dry_run import needed_memory
 from cacr.training.precision import cpu_flags, has_fast_bf16
-from cacr.training.resolve import describe, resolve
-
-BATCH, VIEWS = 64, 2
-MEASURE_SECONDS = 2.0
-_SIMPLER_VIEWS = "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
-_FASTER_FILES = "; try more --set workers=N, or store the images smaller"
-
-
-class _Stage(NamedTuple):
-    """A part of training: what it is called, batches a second, and what to try where it holds up the rest."""
-
-    name: str
-    rate: float
-    advice: str = ""
 
 
 def examine(target: str | None, *, root: Path, images: str | None = None) -> Iterator[str]:
     """Lines of a diagnosis: of this machine, and of a run folder, an encoder or data where one is named."""
     yield from describe_machine()
     if target is None:
-        yield from measure_speed(_noise())
+        yield from measure_speed(noise())
         yield f"what next? See the whole way on handwritten digits: {shell_words('cacr', 'demo')}"
         yield f"or look at your own images: {shell_words('cacr', 'doctor', 'FOLDER')}"
     elif RunFolder(Path(target)).holds_run:
@@ -99,76 +81,3 @@ def describe_machine() -> Iterator[str]:
 
 def _fast(device: torch.device) -> str:
     return "in hardware" if has_fast_bf16(device) else "not in hardware (float32 is used)"
-
-
-def _noise() -> Source:
-    pixels = torch.randint(256, (512, 3, 32, 32), dtype=torch.uint8, generator=generator("noise"))
-    return ArraySource("noise of 32 px", pixels)
-
-
-def measure_speed(source: Source) -> Iterator[str]:
-    """How fast images are loaded, views made and an encoder trained, and which of these holds up the rest."""
-    batch = min(BATCH, len(source))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    asked = PretrainSettings(data=source.name, views=VIEWS, batch_size=batch, epochs=1)
-    settings = resolve(asked, describe(source), world_size=1, device=device)
-    if settings.encoder == "small_alexnet":
-        settings = settings.model_copy(update={"width": 0.25})
-    views = make_views_of(settings, device)
-    raw = source.image_size is not None
-    loader = Loader(
-        source,
-        batch_size=batch,
-        seed=0,
-        workers=settings.workers,
-        crop=views.crop,
-        max_unreadable=1.0,
-    )
-    batches = _endless(loader)
-    images = next(batches)
-
-    def make() -> list[Tensor]:
-        return views(images, generator("noise"))
-
-    method = build_method(settings).method.to(device).to(memory_format=torch.channels_last)
-    made = make()
-
-    def step() -> None:
-        torch.autograd.backward(method(made)["loss"])
-        method.zero_grad()
-
-    width = "" if settings.width == 1 else " (width 0.25)"
-    loading, making = "loading", "views on the device"
-    if not raw:
-        loading = f"decoding and cropping ({settings.workers} workers)"
-        making = "colours and views on the device"
-    stages = [
-        _Stage(loading, _rate(lambda: next(batches)), _SIMPLER_VIEWS if raw else _FASTER_FILES),
-        _Stage(making, _rate(make), _SIMPLER_VIEWS),
-        _Stage(f"training {settings.encoder}{width}", _rate(step)),
-    ]
-    yield f"speed on {source.name}, {settings.image_size} px, {VIEWS} views an image, in images/s:"
-    for stage in stages:
-        yield f"  {stage.name}: {stage.rate * batch:,.0f}"
-    slowest = min(stages, key=lambda stage: stage.rate)
-    yield f"bottleneck: {slowest.name}{slowest.advice}"
-
-
-def _endless(loader: Loader) -> Iterator[Tensor | list[Tensor]]:
-    epoch = 0
-    while True:
-        for batch in loader.epoch(epoch):
-            yield batch.images
-        epoch += 1
-
-
-def _rate(work: Callable[[], object]) -> float:
-    """Calls a second."""
-    work()
-    count, started = 0, time.perf_counter()
-    while (seconds := time.perf_counter() - started) < MEASURE_SECONDS:
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        count += 1
-    return count / seconds

@@ -13,8 +13,8 @@ from cacr.encoders.text import Heads, TextSide, own_tower, save_text_side
 from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS, Framework, ImageText
 from cacr.runs.folder import RunFolder
-from cacr.training.build import hidden_width
 from cacr.training.job import Training
+from cacr.training.networks import hidden_width
 
 S = TypeVar("S", bound=PretrainSettings)
 

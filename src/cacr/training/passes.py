@@ -11,9 +11,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from cacr.config import RESUMABLE, ResolvedSettings
 from cacr.distributed import alone
 from cacr.frameworks import Framework
-from cacr.training.build import build_method, make_views_of
+from cacr.training.build import make_views_of
 from cacr.training.held_out import MEASURED_AT_ONCE
 from cacr.training.live import live_peak, make_fake
+from cacr.training.networks import build_method
 from cacr.training.optimizers import USUAL
 from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
 
