@@ -193,6 +193,17 @@ def test_what_comes_next_finds_the_same_images(tmp_path: Path, monkeypatch: pyte
     assert shlex.split(lines[1])[-len(second) :] == second
 
 
+@pytest.mark.parametrize(("root", "words"), [("data", []), ("my sets", ["--data-root", "my sets"])])
+def test_a_proposal_says_where_named_sets_lie_only_where_that_is_not_the_default(
+    tmp_path: Path, root: str, words: list[str]
+) -> None:
+    _run(tmp_path / "run", verdict="healthy")
+    RunFolder(tmp_path / "run").write_settings(resolved(data_root=root), {})
+    (tmp_path / "run/encoder.safetensors").touch()
+    command = next_step(Run.open(tmp_path / "run")).command
+    assert shlex.split(command) == ["cacr", "search", str(tmp_path / "run"), "0", "--data", "digits", *words]
+
+
 def test_results_of_installed_weights_lie_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for folder, here in (

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from cacr.config import ResolvedSettings
+from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import SOURCES
 from cacr.encoders import is_fetched, locate, timm_arguments
 from cacr.evaluation.guest import Guest, is_guest
@@ -156,8 +156,10 @@ def _command(run: Run, name: str, *words: object) -> str:
 
 
 def _root(run: Run, data: str) -> tuple[object, ...]:
-    """Where named data sets lie, for data that is one."""
-    return ("--data-root", run.settings.data_root) if data.partition(":")[0] in SOURCES else ()
+    """Where named data sets lie, for data that is one, and where that is not the default."""
+    root = run.settings.data_root
+    elsewhere = root != PretrainSettings.model_fields["data_root"].default
+    return ("--data-root", root) if elsewhere and data.partition(":")[0] in SOURCES else ()
 
 
 def _place_of(result: Result) -> tuple[object, ...]:
