@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # Bytecode is kept even where the environment says otherwise: every process that a test starts would compile the package.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo gates test test-slow test-all test-portable lint install format browser
+.PHONY: demo gates test test-slow test-all test-portable lint install format browser docs
 
 demo: install
 	$(BIN)/cacr demo
@@ -36,6 +36,13 @@ test-all: lint
 # What trains, once for each instruction set and number of threads, and on a busy machine; FACTORS="busy OMP" chooses.
 test-portable: install
 	$(BIN)/python tests/portable.py $(FACTORS)
+
+# The site, in docs/_build/html; a warning is an error. Its packages are installed where they are missing.
+docs: install
+	@$(BIN)/python -c "import myst_parser, pydata_sphinx_theme, sphinx_copybutton" 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -j auto -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 # For the tests of the report page, where no Chromium is installed already; needs the network.
 browser: install

@@ -28,8 +28,8 @@ class Method:
     Attributes:
         name: as the command line knows it.
         summary: one line for listings.
-        framework: a name of :data:`cacr.frameworks.FRAMEWORKS`.
-        objective: a name of :data:`cacr.losses.OBJECTIVES`.
+        framework: a name of ``cacr.frameworks.FRAMEWORKS``.
+        objective: a name of ``cacr.losses.OBJECTIVES``.
         framework_options: of the framework, where they are not its defaults.
         objective_options: of the objective, where they are not its defaults.
         settings: others of :data:`OWNED`, where they are not ``auto``.

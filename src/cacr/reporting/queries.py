@@ -38,9 +38,9 @@ def weight_figures(
         seed: Of batch and views.
 
     Returns:
-        ``{t_pos, t_neg, batch, queries: [{cell, image, positives: [{cell, weight}], most: [...], least:
-        [...]}]}``; cells are numbers in ``sheet``, images numbers in ``source``. Weights are relative: 1 is
-        what each would weigh if all weighed the same.
+        A dictionary with ``t_pos``, ``t_neg``, ``batch`` and ``queries``. A query has ``cell``, ``image``,
+        ``positives`` (each with ``cell`` and ``weight``), ``most`` and ``least``. Cells are numbers in ``sheet``,
+        images numbers in ``source``. Weights are relative, 1 being what each would weigh if all weighed the same.
     """
     settings = model.run.settings
     wanted = settings.batch_size if isinstance(settings.batch_size, int) else BATCH
