@@ -83,6 +83,9 @@ def test_any_encoder_can_be_a_baseline(scratch: Path, images: Path, tmp_path: Pa
         _scores(scratch, images, baselines=("untraned",))
 
 
-def test_a_finished_clip_has_no_untrained_twin(images: Path, tmp_path: Path) -> None:
+def test_a_finished_clip_has_no_untrained_twin(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the results of weights in no file of ours go
     save_hugging_face_clip(tmp_path / "clip")
     assert list(_scores(tmp_path / "clip", images)) == ["encoder", "pixels"]
