@@ -30,8 +30,8 @@ FEWEST_STEPS = 10
 MOST_EPOCHS = 1_000_000
 
 MEASURED_SHARE, LEAST_MEASURED, MOST_MEASURED = 0.02, 1.0, 12.0
-"""Of its time that steps are measured for each candidate, and the limits of that in seconds. With six seconds at most,
-steps of a second were timed while workers still decoded ahead: runs of ten minutes on photos ended 6 % too early."""
+"""Of its time that steps are measured for each candidate, and the limits of that in seconds. Where a step takes
+a second, warming up and timing need more than six: worker processes decode several batches ahead at first."""
 
 _CHOSEN = ("encoder", "width", "image_size", "views", "batch_size")
 

@@ -78,8 +78,8 @@ def build_detector(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> F
 def _unknown_masks(detector: FasterRCNN) -> None:
     """Begin with masks that say nothing of any pixel, as detectron2 does: a loss of ln 2, whatever the features.
 
-    torchvision's first weights keep the scale of the maps, which in an encoder without a norm behind it may be large: a
-    Mask R-CNN on ImageNet's EfficientNet-Lite0 began with a loss of 8 and was not finite after 13 steps.
+    torchvision's first weights keep the scale of the maps, which may be large. With them a Mask R-CNN on
+    EfficientNet-Lite0 began with a loss of 8 from scratch, and on ImageNet's weights was not finite after 13 steps.
     """
     logits = detector.roi_heads.mask_predictor.mask_fcn_logits
     nn.init.normal_(logits.weight, std=0.001)
