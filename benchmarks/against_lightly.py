@@ -77,12 +77,12 @@ def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
 
 def make_peer(name: str, encoder: Any) -> Step:
     """A step with lightly's modules, of the widths that ours has."""
-    from cacr.encoders.heads import usual_dim, usual_hidden
+    from cacr.encoders.heads import default_dim, default_hidden
 
     features, width = encoder.feature_dim, encoder.info.width
     head = {"swav": "simclr", "vicreg": "barlow_twins"}.get(name, name)
-    hidden = usual_hidden(head, features, width)
-    parts, loss, after = PEERS[name](encoder, features, hidden, usual_dim(head, lambda: features, width))
+    hidden = default_hidden(head, features, width)
+    parts, loss, after = PEERS[name](encoder, features, hidden, default_dim(head, lambda: features, width))
     optimizer = torch.optim.SGD(
         [p for p in parts.parameters() if p.requires_grad], lr=0.01, momentum=0.9, fused=True
     )

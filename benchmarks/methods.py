@@ -31,7 +31,7 @@ from _sets import prepare
 RESULTS = Path(__file__).parent / "results" / "methods"
 VIEWS, BATCH, SEEDS = 200_000, 128, (0, 1)
 FACTORS = {"third": 1 / 3, "own": 1.0, "triple": 3.0}
-USUAL_VIEWS = 5
+DEFAULT_VIEWS = 5
 """Of an image, for methods that do not say how many they take."""
 
 READER = "half_white", 256
@@ -122,12 +122,12 @@ def train(
     from cacr.methods import METHODS
     from cacr.runs.run import Run
     from cacr.training.diverged import DivergedError
-    from cacr.training.optimizers import USUAL
+    from cacr.training.optimizers import DEFAULTS
     from cacr.training.pretrain import pretrain
 
     made = METHODS[method].settings
-    rate = made.get("base_lr", USUAL[made.get("optimizer", "sgd")].base_lr) * factor
-    seen = made.get("views", USUAL_VIEWS)
+    rate = made.get("base_lr", DEFAULTS[made.get("optimizer", "sgd")].base_lr) * factor
+    seen = made.get("views", DEFAULT_VIEWS)
     values = {
         "data": fit,
         "method": method,

@@ -60,10 +60,10 @@ def test_settings_are_what_a_framework_adds_to_the_shared_arguments(name: str) -
 
 @pytest.mark.parametrize("name", FRAMEWORKS.names())
 def test_nothing_is_wrong_with_a_framework_that_is_given_no_options(name: str) -> None:
-    """``problems`` sees what was given and ``usual_options``, no defaults: it must not ask for others."""
+    """``problems`` sees what was given and ``default_options``, no defaults: it must not ask for others."""
     facts = Facts(images=640, batch_size=64, steps=40, transformer=False)
     kind = FRAMEWORKS[name]
-    assert kind.problems(kind.usual_options(facts), facts) == []
+    assert kind.problems(kind.default_options(facts), facts) == []
 
 
 def test_a_predictor_is_offered_where_there_is_one() -> None:

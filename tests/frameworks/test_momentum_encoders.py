@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from cacr.frameworks import Momentum, Queue
-from cacr.frameworks.key_encoder import ema_at, usual_ema
+from cacr.frameworks.key_encoder import default_ema, ema_at
 from cacr.losses import OBJECTIVES
 from tests.frameworks.making import DIM, make_framework, make_views
 
@@ -191,9 +191,9 @@ def test_the_momentum_ramps_up_by_half_a_cosine() -> None:
     for step in range(11):
         expected = 1 - (1 - 0.9) * (math.cos(math.pi * step / 10) + 1) / 2
         assert ema_at(0.9, "cosine", step, 10) == pytest.approx(expected)
-    assert usual_ema(0.999, 1_000_000) == 0.999
-    assert usual_ema(0.999, 200) == pytest.approx(0.9)
-    assert usual_ema(0.999, 5) == 0
+    assert default_ema(0.999, 1_000_000) == 0.999
+    assert default_ema(0.999, 200) == pytest.approx(0.9)
+    assert default_ema(0.999, 5) == 0
 
 
 def test_refusals_name_what_is_missing() -> None:

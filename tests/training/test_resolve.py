@@ -74,7 +74,7 @@ def test_size_and_encoder_follow_the_images(side: int, size: int, encoder: str) 
 
 
 @pytest.mark.parametrize(
-    "framework", [name for name in FRAMEWORKS if FRAMEWORKS[name].usual_optimizer is None]
+    "framework", [name for name in FRAMEWORKS if FRAMEWORKS[name].default_optimizer is None]
 )
 def test_convolutions_take_sgd_where_the_framework_has_no_optimiser_of_its_own(framework: str) -> None:
     asked = PretrainSettings(data="a", batch_size=128, framework=framework)

@@ -17,7 +17,7 @@ from cacr.errors import UserError
 BATCHES_AHEAD = 4  # that each worker prepares
 
 
-def usual_workers(processes: int, *, in_memory: bool) -> int:
+def default_workers(processes: int, *, in_memory: bool) -> int:
     """Decoding processes for each of ``processes`` that share this machine: one per core, none for images in memory."""
     return 0 if in_memory else max(1, min(8, (os.cpu_count() or 1) // processes))
 

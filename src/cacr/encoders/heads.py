@@ -119,7 +119,7 @@ _DIMS = {"moco_v3": 256, "moco_v3_vit": 256, "byol": 256}
 _SQUARE = ("simsiam", "barlow_twins")
 
 
-def usual_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
+def default_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
     """Width of a head's hidden layers in the experiments it comes from, for an encoder of a given width.
 
     Heads that are wider than ResNet-50's features are narrower in proportion for a narrower encoder.
@@ -131,7 +131,7 @@ def usual_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
     return 512 if head in ("linear", "mlp", "normed") else feature_dim
 
 
-def usual_dim(head: str, feature_dim: Callable[[], int], width: float = 1.0) -> int:
+def default_dim(head: str, feature_dim: Callable[[], int], width: float = 1.0) -> int:
     """Dimension of the embeddings in the experiments that a head comes from, for an encoder of a given width.
 
     Args:
@@ -139,7 +139,7 @@ def usual_dim(head: str, feature_dim: Callable[[], int], width: float = 1.0) -> 
         feature_dim: Finds the dimension of the encoder's features; asked only for heads that depend on it.
         width: Of the encoder.
     """
-    return usual_hidden(head, feature_dim(), width) if head in _SQUARE else _DIMS.get(head, 128)
+    return default_hidden(head, feature_dim(), width) if head in _SQUARE else _DIMS.get(head, 128)
 
 
 def build_head(head: str, feature_dim: int, dim: int = 128, hidden: int | None = None) -> nn.Module:
@@ -149,12 +149,12 @@ def build_head(head: str, feature_dim: int, dim: int = 128, hidden: int | None =
         head: A name of :data:`HEADS`.
         feature_dim: Dimension of the encoder's features.
         dim: Dimension of the embeddings.
-        hidden: Width of the hidden layers; None for that of :func:`usual_hidden`.
+        hidden: Width of the hidden layers; None for that of :func:`default_hidden`.
 
     Returns:
         A module (n, feature_dim) -> (n, dim); its output is not yet of unit length.
     """
-    return HEADS[head](feature_dim, hidden or usual_hidden(head, feature_dim), dim)
+    return HEADS[head](feature_dim, hidden or default_hidden(head, feature_dim), dim)
 
 
 def build_predictor(predictor: str, dim: int, hidden: int, *, transformer: bool) -> nn.Module:

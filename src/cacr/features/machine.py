@@ -8,7 +8,7 @@ import torch
 
 from cacr.config import Auto
 from cacr.data import Source
-from cacr.data.workers import usual_workers
+from cacr.data.workers import default_workers
 from cacr.distributed import world_size
 from cacr.errors import UserError
 from cacr.reading.memory import free_memory
@@ -45,7 +45,7 @@ def choose_machine(
     """
     if workers == "auto":
         in_memory = all(source.image_size is not None for source in sources)
-        workers = usual_workers(world_size(), in_memory=in_memory)
+        workers = default_workers(world_size(), in_memory=in_memory)
     if accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device; leave accelerator out, or set it to cpu")
     cuda = accelerator != "cpu" and torch.cuda.is_available()

@@ -74,11 +74,11 @@ class Framework(nn.Module, ABC):
             :meth:`read_captions`).
         holds_targets: whether what the queries are compared with receives no gradient.
         fewest_views: of an image, with which it can train.
-        usual_views: where nothing else is asked for; None: as usual for the preset.
-        usual_preset: where nothing else is asked for; None: as usual for the data.
-        usual_optimizer: where nothing else is asked for; None: as usual for the encoder.
+        default_views: default number of views; None: that of the preset.
+        default_preset: default view preset; None: that of the data.
+        default_optimizer: default optimiser; None: that of the encoder.
         rows_per_view: rows that :meth:`embed` returns for each view.
-        usual_predictor: the name of the predictor where nothing else is asked for.
+        default_predictor: name of the default predictor.
         sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
         objective_defaults: options of the objective whose default is another one in this framework.
         meaningless_options: options of the objective that mean nothing in this framework; ``negatives`` is among
@@ -90,11 +90,11 @@ class Framework(nn.Module, ABC):
     reads_captions: ClassVar[bool] = False
     holds_targets: ClassVar[bool] = False
     fewest_views: ClassVar[int] = 2
-    usual_views: ClassVar[int | None] = None
-    usual_preset: ClassVar[str | None] = None
-    usual_optimizer: ClassVar[str | None] = None
+    default_views: ClassVar[int | None] = None
+    default_preset: ClassVar[str | None] = None
+    default_optimizer: ClassVar[str | None] = None
     rows_per_view: ClassVar[int] = 1
-    usual_predictor: ClassVar[str] = "moco_v3"
+    default_predictor: ClassVar[str] = "moco_v3"
     sync_batch_norm: ClassVar[bool] = False
     objective_defaults: ClassVar[Mapping[str, Any]] = {}
     meaningless_options: ClassVar[frozenset[str]] = frozenset()
@@ -217,19 +217,19 @@ class Framework(nn.Module, ABC):
         return f"{name} has {missing} this objective collapses; take framework {fitting}"
 
     @classmethod
-    def usual_head(cls, transformer: bool) -> str:
-        """The name of the head where nothing else is asked for: one whose embeddings cannot shrink to a point."""
+    def default_head(cls, transformer: bool) -> str:
+        """The name of the default head: one whose embeddings cannot shrink to a point."""
         return "normed"
 
     @classmethod
-    def usual_options(cls, facts: Facts) -> dict[str, Any]:
-        """Options that depend on the data and the length of the run, where nothing else is asked for."""
+    def default_options(cls, facts: Facts) -> dict[str, Any]:
+        """Default options that depend on the data and the length of the run."""
         return {}
 
     @classmethod
     def complete_options(cls, given: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
-        """The options of a run: those that were given above the usual ones."""
-        return cls.usual_options(facts) | dict(given)
+        """The options of a run: those that were given, and the defaults of the others."""
+        return cls.default_options(facts) | dict(given)
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:

@@ -48,9 +48,9 @@ class ImageText(Framework):
 
     reads_captions = True
     fewest_views = 1
-    usual_views = 1
-    usual_preset = "clip"
-    usual_optimizer = "adamw"
+    default_views = 1
+    default_preset = "clip"
+    default_optimizer = "adamw"
     meaningless_options: ClassVar = frozenset({"negatives"})
 
     def __init__(
@@ -161,7 +161,7 @@ class ImageText(Framework):
         return None if why == objective.fixed_negatives and objective.negatives == "cross" else why
 
     @classmethod
-    def usual_head(cls, transformer: bool) -> str:
+    def default_head(cls, transformer: bool) -> str:
         """A linear layer on either side, as in CLIP."""
         return "linear"
 

@@ -27,7 +27,7 @@ def ema_problems(given: Mapping[str, Any]) -> list[str]:
     return [] if 0 <= ema <= 1 else [f"ema={ema} must lie in [0, 1]"]
 
 
-def usual_ema(most: float, steps: int) -> float:
+def default_ema(most: float, steps: int) -> float:
     """The share of itself that a key encoder keeps at a step: ``most``, or less in a run of few ``steps``.
 
     A published value such as 0.999 averages over a thousand steps: in a run of that length the keys would stay

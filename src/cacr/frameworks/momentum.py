@@ -18,7 +18,7 @@ from cacr.frameworks.framework import (
     pairs_with_keys,
 )
 from cacr.frameworks.gather import exchanged
-from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, ema_problems, usual_ema
+from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, default_ema, ema_at, ema_problems
 from cacr.losses import Objective
 
 EMA_TRANSFORMER, EMA_CONVOLUTIONS = 0.99, 0.996
@@ -84,15 +84,15 @@ class Momentum(Framework):
         self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
 
     @classmethod
-    def usual_head(cls, transformer: bool) -> str:
+    def default_head(cls, transformer: bool) -> str:
         """Of MoCo v3: three layers for transformers, two for others."""
         return "moco_v3_vit" if transformer else "moco_v3"
 
     @classmethod
-    def usual_options(cls, facts: Facts) -> dict[str, Any]:
+    def default_options(cls, facts: Facts) -> dict[str, Any]:
         """A momentum that suits encoder and length of the run."""
         most = EMA_TRANSFORMER if facts.transformer else EMA_CONVOLUTIONS
-        return {"ema": usual_ema(most, facts.steps)}
+        return {"ema": default_ema(most, facts.steps)}
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:

@@ -123,12 +123,12 @@ class Prototypes(Framework):
         return self.queue[:, share(known, torch.distributed.get_rank(), world_size())]
 
     @classmethod
-    def usual_head(cls, transformer: bool) -> str:
+    def default_head(cls, transformer: bool) -> str:
         """SimCLR's two layers."""
         return "simclr"
 
     @classmethod
-    def usual_options(cls, facts: Facts) -> dict[str, Any]:
+    def default_options(cls, facts: Facts) -> dict[str, Any]:
         """Fewer prototypes, and less time before they move and the queue is used, in small sets and short runs."""
         epochs = facts.steps * facts.batch_size / max(1, facts.images)
         small = facts.batch_size <= SMALL_BATCH

@@ -10,7 +10,7 @@ from cacr.distributed import world_size
 from cacr.encoders import Encoder
 from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, NegativeCount, Shared, encode_views
 from cacr.frameworks.gather import exchanged, gather
-from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, ema_at, ema_problems, usual_ema
+from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, default_ema, ema_at, ema_problems
 from cacr.losses import Objective, queued
 from cacr.losses.engine.pairs import unit
 
@@ -125,11 +125,11 @@ class Queue(Framework):
         return self.queue
 
     @classmethod
-    def usual_options(cls, facts: Facts) -> dict[str, Any]:
+    def default_options(cls, facts: Facts) -> dict[str, Any]:
         """A queue of at most half the data set, in whole batches; a momentum that suits the length of the run."""
         most = min(LARGEST, facts.images // 2)
         size = max(facts.batch_size, most // facts.batch_size * facts.batch_size)
-        return {"queue_size": size, "ema": usual_ema(EMA, facts.steps)}
+        return {"queue_size": size, "ema": default_ema(EMA, facts.steps)}
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:

@@ -39,7 +39,7 @@ class Siamese(Framework):
     has_predictor = True
     holds_targets = True
     rows_per_view = 2
-    usual_predictor = "simsiam"
+    default_predictor = "simsiam"
     sync_batch_norm = True
     objective_defaults: ClassVar = {"pos_grad": False, "negatives": "cross"}
 
@@ -86,6 +86,6 @@ class Siamese(Framework):
         return NegativeCount(found.number, f"held projections of {found.origin}")
 
     @classmethod
-    def usual_head(cls, transformer: bool) -> str:
+    def default_head(cls, transformer: bool) -> str:
         """SimSiam's."""
         return "simsiam"

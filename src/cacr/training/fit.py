@@ -14,7 +14,7 @@ from cacr.reading.memory import free_memory, gigabytes
 from cacr.training.need import Need
 from cacr.training.place import Place
 from cacr.training.resolve import Described
-from cacr.training.rules import USUAL_SIZES
+from cacr.training.rules import DEFAULT_SIZES
 from cacr.views import PRESETS
 
 LEAST_CHUNK, LEAST_BATCH = 8, 16
@@ -74,7 +74,7 @@ def _smaller(settings: ResolvedSettings, processes: int) -> Iterator[list[dict[s
     yield [{"batch_size": n} for n in _halves(settings.batch_size, LEAST_BATCH * processes)]
     if PRESETS[settings.preset].local is None:
         yield [{"views": n} for n in range(settings.views - 1, 1, -1)]
-    sizes = [size for size in reversed(USUAL_SIZES) if size < settings.image_size]
+    sizes = [size for size in reversed(DEFAULT_SIZES) if size < settings.image_size]
     yield [{"image_size": size} for size in sizes]
     chunk = {"encode_chunk": min(share, LEAST_CHUNK)}
     yield [chunk | {"image_size": size} for size in sizes]

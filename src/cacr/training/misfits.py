@@ -90,8 +90,8 @@ def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: b
             f"{encoder} takes images of one size, preset {preset.name} has views of {size} and {local.size} pixels: "
             "give another --encoder, such as resnet18"
         )
-    for name, usual in (("positions", "learned"), ("patches", "trained")):
-        if getattr(settings, name) != usual:
+    for name, default in (("positions", "learned"), ("patches", "trained")):
+        if getattr(settings, name) != default:
             found.append(f"{name} is a setting of transformers, {encoder} has none: leave it out")
     return found
 

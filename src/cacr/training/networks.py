@@ -23,7 +23,7 @@ from cacr.encoders import (
     load_weights,
     set_filters,
 )
-from cacr.encoders.heads import usual_hidden
+from cacr.encoders.heads import default_hidden
 from cacr.frameworks import FRAMEWORKS, Framework, describe_chunks
 from cacr.losses import OBJECTIVES
 from cacr.training.continued import TIMM
@@ -83,7 +83,7 @@ def build_method(
 
 def hidden_width(settings: ResolvedSettings, encoder: Encoder) -> int:
     """Width of the hidden layers of head and predictor."""
-    return settings.hidden or usual_hidden(settings.head, encoder.feature_dim, settings.width)
+    return settings.hidden or default_hidden(settings.head, encoder.feature_dim, settings.width)
 
 
 def initial_weights_notes(settings: ResolvedSettings) -> list[str]:

@@ -16,13 +16,13 @@ RATE_BATCH = 256
 
 
 @dataclass(frozen=True)
-class Usual:
-    """What an optimiser is used with where nothing else is asked for.
+class OptimizerDefaults:
+    """Default values of an optimiser.
 
     Attributes:
         base_lr: learning rate for a batch of 256 images.
         weight_decay: of the paper.
-        states: numbers that it keeps for each weight.
+        states: numbers that it keeps per weight.
     """
 
     base_lr: float
@@ -30,14 +30,17 @@ class Usual:
     states: int
 
 
-USUAL = {
-    "sgd": Usual(base_lr=0.36, weight_decay=1e-4, states=1),
-    "lars": Usual(base_lr=0.3, weight_decay=1.5e-6, states=1),
-    "adam": Usual(base_lr=1e-3, weight_decay=1e-6, states=2),
-    "adamw": Usual(base_lr=1.5e-4, weight_decay=0.1, states=2),
+DEFAULTS = {
+    "sgd": OptimizerDefaults(base_lr=0.36, weight_decay=1e-4, states=1),
+    "lars": OptimizerDefaults(base_lr=0.3, weight_decay=1.5e-6, states=1),
+    "adam": OptimizerDefaults(base_lr=1e-3, weight_decay=1e-6, states=2),
+    "adamw": OptimizerDefaults(base_lr=1.5e-4, weight_decay=0.1, states=2),
 }
 """SGD by ``benchmarks/sweep.py`` (the paper has 0.12, with other first weights), Adam as in the paper's ResNet-50
 experiments, LARS and AdamW as in MoCo v3."""
+
+USUAL = DEFAULTS
+"""The former name; ``passes.py`` still imports it."""
 
 
 def build_optimizer(settings: ResolvedSettings, method: Framework) -> Optimizer:

@@ -13,30 +13,30 @@ import torch
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import Source, class_fractions, is_grey, most_captions
 from cacr.data.order import count_batches
-from cacr.data.workers import usual_workers
+from cacr.data.workers import default_workers
 from cacr.encoders import feature_dim_of, has_weights_rule, is_transformer
-from cacr.encoders.heads import usual_dim
+from cacr.encoders.heads import default_dim
 from cacr.errors import SettingsError, UnreadableImageError, UserError
 from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
 from cacr.training.misfits import misfits
-from cacr.training.optimizers import RATE_BATCH, USUAL
+from cacr.training.optimizers import DEFAULTS, RATE_BATCH
 from cacr.training.precision import has_fast_bf16
 from cacr.training.rules import (
     COLOUR_STEPS,
     CONTINUED_RATE,
+    DEFAULT_SIZES,
     EPOCHS,
     FULL,
     NARROW,
     NO_PREDICTOR,
     T_NEG,
-    USUAL_SIZES,
     VIEWS,
     WARMUP,
-    usual_batch,
-    usual_encoder,
-    usual_preset,
-    usual_size,
+    default_batch,
+    default_encoder,
+    default_preset,
+    default_size,
 )
 from cacr.views import PRESETS, Preset
 
@@ -117,7 +117,7 @@ def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Describ
             if source.deep:
                 pixels = source.read_pixels(int(index)).flatten(1) / 255
                 seen.append(torch.stack([pixels.mean(dim=1), pixels.square().mean(dim=1)]))
-    side = int(np.median(sides or [USUAL_SIZES[0]]))
+    side = int(np.median(sides or [DEFAULT_SIZES[0]]))
     in_memory = source.image_size is not None
     mean, std = _statistics(seen)
     return Described(
@@ -171,16 +171,16 @@ def resolve(
         return known[name]
 
     framework = FRAMEWORKS[settings.framework]
-    size = choose("image_size", usual_size(data.side))
+    size = choose("image_size", default_size(data.side))
     choose("channels", data.channels)
-    preset = PRESETS[choose("preset", framework.usual_preset or usual_preset(settings.data, size))]
+    preset = PRESETS[choose("preset", framework.default_preset or default_preset(settings.data, size))]
     known["view_options"] = _view_options(settings, data, preset)
     views = choose(
-        "views", framework.usual_views or (VIEWS if preset.local is None else preset.default_views)
+        "views", framework.default_views or (VIEWS if preset.local is None else preset.default_views)
     )
-    batch = choose("batch_size", usual_batch(data.images, views))
+    batch = choose("batch_size", default_batch(data.images, views))
     epochs = choose("epochs", EPOCHS)
-    encoder = choose("encoder", usual_encoder(size))
+    encoder = choose("encoder", default_encoder(size))
     choose("weights", "kaiming" if has_weights_rule(encoder) and not settings.init else "paper")
     choose("statistics", "fixed" if settings.init else "batch")
     choose("encoder_rate", CONTINUED_RATE if settings.init else 1.0)
@@ -191,23 +191,23 @@ def resolve(
     warmup = WARMUP * length.total / length.per_epoch if schedule.startswith("cosine") else 0.0
     choose("warmup_epochs", round(warmup, 4))
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
-    choose("workers", usual_workers(world_size, in_memory=data.in_memory))
+    choose("workers", default_workers(world_size, in_memory=data.in_memory))
     choose("held_out", data.held_out)
     choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
     transformer = is_transformer(encoder)
-    optimizer = choose("optimizer", framework.usual_optimizer or ("adamw" if transformer else "sgd"))
-    rate = settings.base_lr or USUAL[optimizer].base_lr
+    optimizer = choose("optimizer", framework.default_optimizer or ("adamw" if transformer else "sgd"))
+    rate = settings.base_lr or DEFAULTS[optimizer].base_lr
     choose("lr", rate * batch * settings.accumulate / RATE_BATCH)
-    choose("weight_decay", USUAL[optimizer].weight_decay)
+    choose("weight_decay", DEFAULTS[optimizer].weight_decay)
     as_moco_v3 = transformer and settings.framework == "momentum"
     choose("positions", "fixed" if as_moco_v3 else "learned")
     choose("patches", "frozen" if as_moco_v3 else "trained")
     choose("first_layer", "random" if settings.init or known["patches"] == "frozen" else "whitened")
     choose("sync_batch_norm", framework.sync_batch_norm)
-    head = choose("head", framework.usual_head(transformer))
+    head = choose("head", framework.default_head(transformer))
     width = known["width"]
-    choose("dim", usual_dim(head, lambda: feature_dim_of(encoder, size, width), width))
-    choose("predictor", framework.usual_predictor if framework.has_predictor else NO_PREDICTOR)
+    choose("dim", default_dim(head, lambda: feature_dim_of(encoder, size, width), width))
+    choose("predictor", framework.default_predictor if framework.has_predictor else NO_PREDICTOR)
     seen_whole = views if preset.local is None else min(views, len(preset.views))
     facts = Facts(data.images, batch, length.total, transformer, data.captions, seen_whole)
     known["framework_options"] = framework.complete_options(settings.framework_options, facts)

@@ -7,7 +7,7 @@ Its table is in ``docs/results.md``.
 from cacr.durations import HOUR
 from cacr.views import preset_for
 
-USUAL_SIZES = (32, 64, 128, 224)
+DEFAULT_SIZES = (32, 64, 128, 224)
 """Sides of views where no time is given: those of the paper's experiments."""
 
 SIZES = (64, 48, 32)
@@ -51,22 +51,22 @@ NO_PREDICTOR = "none"
 _PRESET_OF = {"cifar10": "cifar", "cifar100": "cifar100", "stl10": "stl", "digits": "digits"}
 
 
-def usual_size(side: int) -> int:
-    """The largest usual size that is not above the images' shorter side: views are not blown up."""
-    return max((size for size in USUAL_SIZES if size <= side), default=USUAL_SIZES[0])
+def default_size(side: int) -> int:
+    """The largest default size that is not above the shorter side of the images: views are never enlarged."""
+    return max((size for size in DEFAULT_SIZES if size <= side), default=DEFAULT_SIZES[0])
 
 
-def usual_preset(data: str, size: int) -> str:
+def default_preset(data: str, size: int) -> str:
     """The preset made for a data set, or for ordinary photos of this size."""
     return _PRESET_OF.get(data, preset_for(size))
 
 
-def usual_encoder(size: int) -> str:
+def default_encoder(size: int) -> str:
     """The paper's encoders: ``small_alexnet`` for small views, ResNets above."""
     return "small_alexnet" if size <= SMALL_IMAGE else "resnet18"
 
 
-def usual_batch(images: int, views: int) -> int:
+def default_batch(images: int, views: int) -> int:
     """The paper's 128 images, or 768 with two views of a large set: few steps an epoch teach little."""
     paper = 128 if views > 2 else min(768, max(128, images // 64))
     return max(2, min(paper, images))

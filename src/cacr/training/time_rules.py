@@ -51,7 +51,7 @@ class Choice(NamedTuple):
 
 def choose(
     data: Described,
-    usual: ResolvedSettings,
+    default: ResolvedSettings,
     free: Collection[str],
     budget: float,
     cost: Callable[[Candidate], Price],
@@ -63,11 +63,11 @@ def choose(
 
     On a CPU: ``small_alexnet`` of quarter width below two hours and of full width above; the largest of 64, 48 and 32
     pixels, not above the images' side, with which at least :data:`ENOUGH_STEPS` steps fit, or else the smallest; views
-    and batch as usual, the batch halved while it does not fit into memory. Elsewhere: as usual.
+    and batch are the defaults; the batch is halved until it fits into memory. On other devices: the defaults.
 
     Args:
         data: the images.
-        usual: the settings without a time.
+        default: the settings without a time.
         free: names of settings that nobody has given; others stay as they are.
         budget: seconds of the whole command.
         cost: measures a candidate; what is chosen is the last that it was asked for.
@@ -78,44 +78,44 @@ def choose(
         None where nothing fits into memory.
     """
     found: Choice | None = None
-    for candidate in _candidates(data, usual, free, budget) if on_cpu else [dict[str, Any]()]:
-        fitting = _within_memory(candidate, usual, free, fits)
+    for candidate in _candidates(data, default, free, budget) if on_cpu else [dict[str, Any]()]:
+        fitting = _within_memory(candidate, default, free, fits)
         if fitting is None:
             continue
         price = cost(fitting)
-        found = Choice(fitting, price, _reasons(fitting, usual, budget, price))
+        found = Choice(fitting, price, _reasons(fitting, default, budget, price))
         if price.steps(budget) >= ENOUGH_STEPS:
             break
     return found
 
 
 def _candidates(
-    data: Described, usual: ResolvedSettings, free: Collection[str], budget: float
+    data: Described, default: ResolvedSettings, free: Collection[str], budget: float
 ) -> Iterator[dict[str, Any]]:
     """What is tried on a CPU, best first."""
-    small = "small_alexnet" if "encoder" in free else usual.encoder
-    sizes = [usual.image_size]
+    small = "small_alexnet" if "encoder" in free else default.encoder
+    sizes = [default.image_size]
     if "image_size" in free:
         allowed = (size for size in SIZES if size <= max(data.side, SIZES[-1]))
         sizes = [size for size in allowed if patch_problem(small, size) is None] or sizes
     for size in sizes:
-        encoder = small if size <= SMALL_IMAGE else usual.encoder
-        width = (FULL if budget >= LONG else NARROW) if encoder == "small_alexnet" else usual.width
+        encoder = small if size <= SMALL_IMAGE else default.encoder
+        width = (FULL if budget >= LONG else NARROW) if encoder == "small_alexnet" else default.width
         own = {
             "encoder": encoder,
             "width": width,
             "image_size": size,
-            "views": usual.views,
-            "batch_size": usual.batch_size,
+            "views": default.views,
+            "batch_size": default.batch_size,
         }
         yield {name: value for name, value in own.items() if name in free}
 
 
 def _within_memory(
-    candidate: Candidate, usual: ResolvedSettings, free: Collection[str], fits: Callable[[Candidate], bool]
+    candidate: Candidate, default: ResolvedSettings, free: Collection[str], fits: Callable[[Candidate], bool]
 ) -> dict[str, Any] | None:
     """The candidate with the largest batch that fits; None where none does."""
-    batch = usual.batch_size
+    batch = default.batch_size
     while not fits(candidate):
         batch //= 2
         if "batch_size" not in free or batch < LEAST_BATCH:
@@ -124,7 +124,7 @@ def _within_memory(
     return dict(candidate)
 
 
-def _reasons(chosen: Candidate, usual: ResolvedSettings, budget: float, price: Price) -> tuple[str, ...]:
+def _reasons(chosen: Candidate, default: ResolvedSettings, budget: float, price: Price) -> tuple[str, ...]:
     found = []
     if "image_size" in chosen:
         enough = price.steps(budget) >= ENOUGH_STEPS
@@ -132,9 +132,11 @@ def _reasons(chosen: Candidate, usual: ResolvedSettings, budget: float, price: P
         found.append(
             f"views of {chosen['image_size']} px, {'the largest' if enough else 'the smallest'} {why}"
         )
-    if "width" in chosen and chosen.get("encoder", usual.encoder) == "small_alexnet":
+    if "width" in chosen and chosen.get("encoder", default.encoder) == "small_alexnet":
         side = "above" if budget >= LONG else "below"
         found.append(f"small_alexnet of width {chosen['width']:g}, as {side} two hours on a CPU")
-    if chosen.get("batch_size", usual.batch_size) < usual.batch_size:
-        found.append(f"batches of {chosen['batch_size']}, because {usual.batch_size} do not fit into memory")
+    if chosen.get("batch_size", default.batch_size) < default.batch_size:
+        found.append(
+            f"batches of {chosen['batch_size']}, because {default.batch_size} do not fit into memory"
+        )
     return tuple(found)

@@ -193,13 +193,13 @@ def _choose(
     fits: Callable[[Candidate], bool],
 ) -> Choice | None:
     """The rules, with the settings that they are free to choose."""
-    usual = place.resolved(asked, data)
+    default = place.resolved(asked, data)
     free = {name for name in _CHOSEN if getattr(asked, name) == "auto"}
     if asked.init or (asked.preset in PRESETS and PRESETS[asked.preset].local is not None):
         # Weights from elsewhere fit one encoder, and views of several sizes not every one.
         free -= {"encoder", "width", "image_size"}
     budget = seconds_of(asked.time) if asked.time else DEFAULT_SECONDS
-    return choose(data, usual, free, budget, cost, fits, on_cpu=place.on_cpu)
+    return choose(data, default, free, budget, cost, fits, on_cpu=place.on_cpu)
 
 
 def _figures(seconds: float) -> str:
