@@ -1,4 +1,4 @@
-"""Which encoder of a run to keep when there are no labels; what the rule rests on is in ``docs/training.md``."""
+"""Which encoder of a run to keep without labels; reasons: ``docs/explanation/automatic-choices.md``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

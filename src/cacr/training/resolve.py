@@ -1,6 +1,6 @@
 """What ``auto`` becomes: decided once, before training, from the data and the length of the run.
 
-The rules are in :mod:`cacr.training.rules`; what is known about them, in ``docs/training.md`` and ``docs/results.md``.
+The rules are in :mod:`cacr.training.rules`; what is known about them, in ``docs/explanation/automatic-choices.md``.
 """
 
 import math
