@@ -1,8 +1,8 @@
-"""Every setting of the commands, its default and its bounds; those of protocols are in `evaluation/protocols/`.
+"""Every setting of the commands, its default and its bounds; settings of protocols are in `evaluation/protocols/`.
 
-A setting that may be ``auto`` is resolved once, before training, by :mod:`cacr.training.resolve`; what it
-became is printed and stored. Options of an objective or a view preset are not repeated here: they are the
-keyword arguments of the registered thing (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``).
+:mod:`cacr.training.resolve` replaces each ``auto`` once, before training; the chosen values are printed and stored.
+Options of objectives and view presets are not repeated here: they are the keyword arguments of the registered
+object (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``).
 """
 
 from pathlib import Path
@@ -14,15 +14,15 @@ from pydantic.fields import FieldInfo
 from cacr.durations import in_short
 
 FORMAT = 1
-"""Version of the run folder: of ``config.yaml``, the checkpoints and ``encoder.json``."""
+"""Format version of the run folder: of ``config.yaml``, the checkpoints and ``encoder.json``."""
 
 MOST_SEED = 2**32 - 1
-"""Largest seed: what every generator takes, scikit-learn's among them."""
+"""Largest seed that every generator accepts, including scikit-learn's."""
 
 Auto = Literal["auto"]
 Options = dict[str, Any]
 
-# Values of settings that may be `auto`: their bounds are written once, for settings before and after they are resolved.
+# Bounds of settings that may be `auto`: written once, used before and after the settings are resolved.
 Width = Annotated[float, Field(gt=0, le=4)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Channels = Annotated[int, Field(ge=1, le=256)]
@@ -50,7 +50,7 @@ Time = Annotated[str, BeforeValidator(in_short)]
 
 
 def listed_names(value: Any) -> Any:
-    """Names from one string with commas; a list of them as it is."""
+    """Split one string at its commas; return a list unchanged."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
@@ -58,7 +58,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(listed_names)]
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and unknown names are errors."""
+    """Base class of all settings: immutable; unknown names are errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True, serialize_by_alias=True
@@ -66,11 +66,11 @@ class Settings(BaseModel):
 
     @classmethod
     def named(cls) -> dict[str, FieldInfo]:
-        """Its fields by the names that users give; the alias of one whose name Python does not allow, such as from."""
+        """Fields by the names that users type: the alias if Python does not allow the name (such as ``from``)."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
-IMAGES = "use only the images that a list names (.csv with a column path, or .txt); except:FILE: all others"
+IMAGES = "use only the images in this list (.csv with a column path, or .txt); except:FILE: use all others"
 
 
 class PretrainSettings(Settings):
@@ -79,84 +79,91 @@ class PretrainSettings(Settings):
     data: str = Field(description="folder of images, or the name of a data set: cifar10, stl10, digits, ...")
     method: str | None = Field(
         "cacr",
-        description="what is trained: cacr, simclr, byol, ... (see `cacr list`); settings given beside it win",
+        description="training method: cacr, simclr, byol, ... (see `cacr list`); settings that you give override it",
     )
     recipe: str | None = Field(
         None,
-        description="settings of an experiment of the paper (see `cacr list`); others given beside it win",
+        description="settings of an experiment of the paper (see `cacr list`); settings that you give override it",
     )
-    data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
+    data_root: Path = Field(Path("data"), description="folder of named data sets, in torchvision's layout")
     download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
     images: str | None = Field(None, description=IMAGES)
     labels: Path | None = Field(
-        None, description="CSV file with columns path and label, for measuring; used if it labels every image"
+        None,
+        description="CSV file with columns path and label, only for measuring; used if it labels every image",
     )
-    imbalance: str = Field("none", description="none, linear, exponential or longtail:RATIO")
+    imbalance: str = Field(
+        "none", description="make classes unbalanced: none, linear, exponential or longtail:RATIO"
+    )
     imbalance_seed: int = Field(
-        2021, ge=0, le=MOST_SEED, description="draws the images that an imbalance rule keeps"
+        2021, ge=0, le=MOST_SEED, description="chooses the images that an imbalance rule keeps"
     )
     max_unreadable: float = Field(
-        0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
+        0.1, ge=0, le=1, description="stop if more than this share of the images is unreadable"
     )
 
     encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
-    width: Width | Auto = Field("auto", description="factor on the channels of small_alexnet")
-    image_size: ImageSize | Auto = Field("auto", description="side of a view in pixels")
-    channels: Channels | Auto = Field("auto", description="of the images; auto: as the data has them")
+    width: Width | Auto = Field("auto", description="multiplies the number of channels of small_alexnet")
+    image_size: ImageSize | Auto = Field("auto", description="side of a view, in pixels")
+    channels: Channels | Auto = Field(
+        "auto", description="number of channels of the images; auto: that of the data"
+    )
     head: str = Field(
-        "auto", description="between features and embeddings: normed, linear, mlp, moco_v2, ..."
+        "auto", description="network from features to embeddings: normed, linear, mlp, moco_v2, ..."
     )
     predictor: str = Field(
-        "auto", description="after the head, in frameworks that have one: moco_v3, byol or simsiam"
+        "auto", description="network after the head, in frameworks that have one: moco_v3, byol or simsiam"
     )
     hidden: int | None = Field(
         None,
         ge=1,
         le=65_536,
-        description="width of the hidden layers of head and predictor; none: that of the head's paper",
+        description="width of the hidden layers of head and predictor; none: as in the head's paper",
     )
     dim: Dim | Auto = Field("auto", description="dimension of the embeddings")
     init: str | None = Field(
         None,
-        description="continue from weights: a run, an exported file or folder, timm:NAME@FILE, a checkpoint of other "
-        "software, or timm:NAME (with --download)",
+        description="start from trained weights: a run, an exported file or folder, timm:NAME@FILE, a checkpoint of "
+        "other software, or timm:NAME (with --download)",
     )
     statistics: Literal["auto", Statistics] = Field(
         "auto",
-        description="batch norm in the encoder: by each batch, or fixed as it was loaded; auto: fixed with an init",
+        description="batch norm of the encoder; batch: statistics of each batch; fixed: statistics as loaded; auto: "
+        "fixed with --init, else batch",
     )
     encoder_rate: EncoderRate | Auto = Field(
         "auto",
-        description="learning rate of the encoder as a share of the head's; auto: 1, less with an init",
+        description="learning rate of the encoder as a share of the head's; auto: 0.01 with --init, else 1",
     )
     layer_decay: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="factor on the rate of the encoder from each layer to the one before it; 1: all learn alike",
+        description="factor on the learning rate from each encoder layer to the layer before it; 1: the same rate "
+        "for all layers",
     )
     frozen_stages: int = Field(
         0,
         ge=0,
         le=1000,
-        description="first stages of the encoder that stay as they were loaded, the stem being one",
+        description="number of first stages of the encoder that are not trained; the stem counts as one",
     )
     average: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="measure and keep an average of the weights, which keeps this share of itself at each step; 0: the "
-        "weights of the last step",
+        description="decay of a moving average of the weights, such as 0.999; the averaged weights are measured and "
+        "saved; 0: no average",
     )
 
     first_layer: Literal["auto", FirstLayer] = Field(
         "auto",
-        description="how the first convolution starts: random, whitened (principal components of patches of the "
-        "images), or frozen (whitened and not trained)",
+        description="start of the first convolution; random; whitened: principal components of image patches; "
+        "frozen: whitened and not trained",
     )
     weights: Literal["auto", Weights] = Field(
         "auto",
-        description="how the other weights start: kaiming (small_alexnet), or as in the encoder's paper",
+        description="start of the other weights: kaiming (small_alexnet only), or as in the encoder's paper",
     )
     positions: Literal["auto", Positions] = Field(
         "auto", description="position embeddings of a transformer; auto: fixed in framework momentum"
@@ -167,123 +174,141 @@ class PretrainSettings(Settings):
 
     framework: str = Field(
         "in_batch",
-        description="what a query is compared with: in_batch, queue, momentum, siamese, prototypes, image_text",
+        description="where positives and negatives come from: in_batch, queue, momentum, siamese, ...",
     )
-    framework_options: Options = Field({}, description="the framework's own settings, such as queue_size")
-    objective: str = Field("cacr", description="what is minimised: cacr, info_nce, ... (see `cacr list`)")
-    objective_options: Options = Field({}, description="the objective's own settings, such as t_neg")
+    framework_options: Options = Field({}, description="options of the framework, such as queue_size")
+    objective: str = Field("cacr", description="loss to minimise: cacr, info_nce, ... (see `cacr list`)")
+    objective_options: Options = Field({}, description="options of the objective, such as t_neg")
     batch_norm: Literal["per_view", "joint"] = Field(
-        "per_view", description="batch statistics of each view on its own, or of all views together"
+        "per_view",
+        description="batch statistics: per_view (each view separately) or joint (all views together)",
     )
     sync_batch_norm: bool | Auto = Field(
         "auto",
-        description="batch statistics of all processes together; auto: in momentum, siamese, prototypes",
+        description="share batch statistics between processes; auto: in momentum, siamese, prototypes",
     )
 
-    preset: str = Field("auto", description="view preset (see `cacr list`)")
-    view_options: Options = Field({}, description="the preset's own settings, such as grey")
+    preset: str = Field("auto", description="augmentations of the views (see `cacr list`)")
+    view_options: Options = Field({}, description="options of the preset, such as grey")
     views: NumberOfViews | Auto = Field("auto", description="views per image: K + 1, or K with captions")
     weak_views: int = Field(
-        0, ge=0, le=63, description="of these, the last ones: only cropped and mirrored, as ASCL's keys are"
+        0,
+        ge=0,
+        le=63,
+        description="number of views, at the end, that are only cropped and flipped (ASCL's keys)",
     )
 
-    batch_size: BatchSize | Auto = Field("auto", description="images in a step, over all processes")
+    batch_size: BatchSize | Auto = Field("auto", description="images per step, over all processes")
     epochs: Epochs | Auto = Field("auto", description="passes over the data")
     max_steps: int | None = Field(
-        None, ge=1, le=10**12, description="end after so many optimiser steps, schedule included"
+        None,
+        ge=1,
+        le=10**12,
+        description="stop after this number of optimiser steps; the schedule ends there too",
     )
     time: Time | None = Field(
         None,
-        description="how long the whole command takes, such as 90s, 30m or 1h30m: this machine is measured, and what "
-        "fits is chosen; where no length is given: an hour on a CPU, but no more than the paper's epochs",
+        description="time limit for the whole command, such as 90s, 30m or 1h30m: cacr measures this machine and "
+        "chooses settings that fit; default if no length is given: an hour on a CPU, but no more than the paper's "
+        "epochs",
     )
     optimizer: Literal["auto", OptimizerName] = Field(
         "auto",
-        description="sgd, lars, adam or adamw; auto: adamw for transformers, else sgd",
+        description="sgd, lars, adam or adamw; auto: adamw for transformers and captions, else sgd",
     )
-    lr: Rate | Auto = Field("auto", description="peak learning rate; auto: base_lr x images in a step / 256")
+    lr: Rate | Auto = Field("auto", description="peak learning rate; auto: base_lr x images per step / 256")
     base_lr: float | None = Field(
-        None, gt=0, description="learning rate for 256 images in a step; none: as usual for the optimiser"
+        None, gt=0, description="learning rate for 256 images per step; none: the default of the optimiser"
     )
     bias_base_lr: float | None = Field(
-        None, gt=0, description="base_lr of biases and norms; none: that of all weights"
+        None, gt=0, description="base_lr of biases and norms; none: that of other weights"
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and LARS, and the first beta of Adam")
-    weight_decay: Decay | Auto = Field("auto", description="of the optimiser; auto: that of its paper")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD and LARS, first beta of Adam")
+    weight_decay: Decay | Auto = Field(
+        "auto", description="weight decay of the optimiser; auto: the value in its paper"
+    )
     schedule: Literal["auto", ScheduleName] = Field(
-        "auto", description="of the learning rate; `_epochs`: changes between epochs only"
+        "auto",
+        description="learning rate over the run; cosine: falls at each step; cosine_epochs: falls after each epoch; "
+        "cosine_after_warmup: starts to fall when the warm-up ends; multistep: drops at the milestones; constant: "
+        "stays; auto: cosine",
     )
-    final_lr: float = Field(0.0, ge=0, lt=1, description="cosine: share of the peak rate at the end")
+    final_lr: float = Field(
+        0.0, ge=0, lt=1, description="cosine: final learning rate, as a share of the peak"
+    )
     milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
-        (0.775, 0.85, 0.925), description="multistep: where the rate drops, as shares of the run"
+        (0.775, 0.85, 0.925), description="multistep: when the rate drops, as shares of the run"
     )
     gamma: float = Field(0.1, gt=0, lt=1, description="multistep: factor of each drop")
-    warmup_epochs: WarmupEpochs | Auto = Field("auto", description="epochs of linear warm-up")
+    warmup_epochs: WarmupEpochs | Auto = Field(
+        "auto", description="epochs of linear warm-up; auto: 5 % of a cosine run"
+    )
     exchange: Literal["gather", "ring"] = Field(
         "gather",
-        description="between processes: all embeddings everywhere, or keys passed around (less memory)",
+        description="between processes; gather: all-gather embeddings; ring: pass keys around (less memory)",
     )
     encode_chunk: int | None = Field(
         None,
         ge=2,
         le=1_000_000,
-        description="images a process encodes at a time, twice: less memory, more time",
+        description="images per forward pass; the backward pass recomputes activations: less memory, more time",
     )
     accumulate: int = Field(
         1, ge=1, le=100_000, description="batches whose gradients are averaged in one step"
     )
-    clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient; none: no clipping")
 
-    precision: Literal["auto", Precision] = Field("auto", description="bf16 where the processor has it")
+    precision: Literal["auto", Precision] = Field(
+        "auto", description="float32 or bf16; auto: bf16 if the processor has it"
+    )
     channels_last: bool = Field(True, description="memory layout of images and convolutions")
-    accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
-    devices: int = Field(1, ge=1, le=1024, description="processes on this machine")
-    nodes: int = Field(1, ge=1, le=10_000, description="machines")
-    workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="of everything random")
+    accelerator: Accelerator = Field("auto", description="cpu or cuda; auto: cuda if there is a GPU")
+    devices: int = Field(1, ge=1, le=1024, description="number of processes on this machine")
+    nodes: int = Field(1, ge=1, le=10_000, description="number of machines")
+    workers: WorkerCount | Auto = Field("auto", description="number of processes that decode image files")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="seed of everything random")
 
     log_every_steps: int = Field(10, ge=1, le=10**12, description="steps between lines of metrics.jsonl")
     checkpoint_every_steps: Annotated[int, Field(ge=1, le=10**12)] | Auto = Field(
-        "auto", description="steps between checkpoints; auto: an epoch, but at most every 20 seconds"
+        "auto", description="steps between checkpoints; auto: an epoch, but at least 20 seconds apart"
     )
     held_out: ImageCount | Auto = Field(
         "auto",
-        description="images kept from training to measure on; auto: none where there is a test part or fewer than "
-        "1,280 images, else a twentieth, but at most 256 or a thirty-second, whichever is more, and at most 2,048",
+        description="images that are not trained on, to measure on; auto: none if the data has a test part or fewer "
+        "than 1,280 images; else a twentieth, but at most 256 or a thirty-second, whichever is more, and at most 2,048",
     )
     measured_images: Annotated[int, Field(ge=2, le=10**12)] | Literal["all"] | None = Field(
         None,
-        description="images that diagnostics are measured on, of the test part or of those held out; all: every one; "
-        "none: a thirty-second of the training images, but 256 to 2,048",
+        description="images that diagnostics are measured on, from the test part or the held-out images; all: every "
+        "one; none: a thirty-second of the number of training images, but at least 256 and at most 2,048",
     )
     measure_every_epochs: EveryEpochs | Auto = Field(
         "auto",
-        description="epochs between diagnostics; auto: 1, more where that would take over 3 % of the time; "
-        "0: never",
+        description="epochs between diagnostics; auto: 1, or more if that takes over 3 % of the time; 0: never",
     )
     measure_every_steps: int | None = Field(
-        None, ge=1, le=10**12, description="steps between diagnostics, in place of epochs; none: by epochs"
+        None, ge=1, le=10**12, description="steps between diagnostics, instead of epochs; none: by epochs"
     )
     probe_every_epochs: EveryEpochs = Field(
         0,
-        description="epochs between linear classifiers on all labels, to see how fast features get good; 0: never",
+        description="epochs between linear probes on all labels: how fast features improve; 0: never",
     )
     on_collapse: Literal["warn", "stop"] = Field(
-        "warn", description="when the embeddings collapse or the loss diverges: warn, or stop the run"
+        "warn", description="if the embeddings collapse or the loss diverges: warn, or stop the run"
     )
     keep_best: bool = Field(
         True,
-        description="keep the encoder with the most evenly spread embeddings in best/, beside the last one",
+        description="also keep the encoder with the most evenly spread embeddings, in best/",
     )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
 
 
 class ResolvedSettings(PretrainSettings):
-    """Settings of a run as :func:`cacr.training.resolve.resolve` leaves them and ``config.yaml`` keeps them.
+    """Settings of a run after :func:`cacr.training.resolve.resolve`, as stored in ``config.yaml``.
 
-    Nothing in them is ``auto`` any more but two things that are decided anew at every start, because they say where
-    and how a run is carried on and not what it learns: ``accelerator`` and ``checkpoint_every_steps``.
+    Only ``accelerator`` and ``checkpoint_every_steps`` may still be ``auto``. They are decided again at every start,
+    because they say where and how a run continues, not what it learns.
     """
 
     width: Width
@@ -321,20 +346,8 @@ class ResolvedSettings(PretrainSettings):
 
 
 RESUMABLE = frozenset(
-    {
-        "data",
-        "labels",
-        "epochs",
-        "max_steps",
-        "data_root",
-        "download",
-        "workers",
-        "devices",
-        "nodes",
-        "accelerator",
-        "exchange",
-    }
-    | {"log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
+    {"data", "labels", "epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes"}
+    | {"accelerator", "exchange", "log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
     | {"measure_every_epochs", "measure_every_steps", "probe_every_epochs", "on_collapse", "keep_best"}
 )
 """Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
@@ -343,42 +356,45 @@ RESUMABLE = frozenset(
 class EvaluateSettings(Settings):
     """Settings of ``cacr evaluate``."""
 
-    data: str = Field(description="labelled data that the classifiers learn from")
+    data: str = Field(description="labelled data that the classifiers are trained on")
     test_data: str | None = Field(
-        None, description="labelled data that they are judged on; else a test part or a fifth"
+        None, description="labelled data to test on; default: the test part of data, or a fifth of it"
     )
-    data_root: Path = Field(Path("data"), description="where named data sets lie, in torchvision's layout")
+    data_root: Path = Field(Path("data"), description="folder of named data sets, in torchvision's layout")
     download: bool = Field(False, description="allow downloads of data sets")
-    images: str | None = Field(None, description=f"of data: {IMAGES}")
+    images: str | None = Field(None, description=f"in data, {IMAGES}")
     labels: Path | None = Field(
-        None, description="CSV file with columns path and label; default: the data's own labels"
+        None, description="CSV file with columns path and label; default: the labels of the data itself"
     )
-    protocol: Names = Field(("knn", "linear"), description="what to measure (see `cacr list`)")
-    options: Options = Field({}, description="settings of the protocols by name, such as k or knn.k")
+    protocol: Names = Field(
+        ("knn", "linear"), description="what to measure, such as knn,linear (see `cacr list protocols`)"
+    )
+    options: Options = Field({}, description="options of the protocols by name, such as k or knn.k")
     held_out: bool = Field(
         False,
-        description="judge on a fifth of the data that the seed draws, even where there is a test part: to choose "
+        description="test on a fifth of the data, drawn by the seed, even if there is a test part: to choose "
         "settings without its labels",
     )
     metric: str = Field(
         "auto",
-        description="what protocols report, but for retrieval and cluster: accuracy, mean-per-class, ...; "
-        "auto: as the data set has it",
+        description="score of all protocols except retrieval and cluster: accuracy, mean-per-class, ... (see `cacr "
+        "list metrics`); auto: the metric of the data set",
     )
     max_unreadable: float = Field(
-        0.1, ge=0, le=1, description="stop when a larger share of the images is unreadable"
+        0.1, ge=0, le=1, description="stop if more than this share of the images is unreadable"
     )
     memory_gb: Annotated[float, Field(ge=0, le=1e9)] | Auto = Field(
-        "auto", description="features that take more are kept in a file; auto: half of the free memory"
+        "auto",
+        description="keep features in a file if they take more than this; auto: half of the free memory",
     )
-    devices: int = Field(1, ge=1, le=1024, description="processes on this machine that encode")
+    devices: int = Field(1, ge=1, le=1024, description="number of processes on this machine that encode")
     baselines: Names = Field(
         ("auto",),
-        description="measured beside the encoder: start (the weights it started from), untrained, scratch, pixels, or "
-        "any other encoder, such as timm:NAME@FILE; "
-        "auto: start for a run with an init, and all that there are for protocols that take seconds",
+        description="encoders to compare with: start (the weights it started from), untrained, scratch, pixels, or "
+        "any other encoder, such as timm:NAME@FILE; auto: start for a run with --init, and all available ones for "
+        "protocols that take seconds",
     )
-    batch_size: int = Field(256, ge=1, le=1_000_000, description="images encoded at once")
-    workers: WorkerCount | Auto = Field("auto", description="processes that decode image files")
-    accelerator: Accelerator = Field("auto", description="cpu, cuda, or whichever there is")
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="of splits, draws and classifiers")
+    batch_size: int = Field(256, ge=1, le=1_000_000, description="images per forward pass")
+    workers: WorkerCount | Auto = Field("auto", description="number of processes that decode image files")
+    accelerator: Accelerator = Field("auto", description="cpu or cuda; auto: cuda if there is a GPU")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="seed of splits, draws and classifiers")
