@@ -257,7 +257,7 @@ def test_results_say_the_metric(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "protocols.md").read_text(encoding="utf-8")
     for each in transfer_sets():
         sizes = f"{each.classes} | {each.train:,} + {each.test:,}"
         row = f"| `{each.name}` | {each.title} | {sizes} | {each.metric} | {each.split} | {each.get} |"
