@@ -112,7 +112,8 @@ def _protocols() -> Table:
 def _sets() -> Table:
     columns = ("folder", "set", "classes", "metric", "where to get it")
     table = _empty(
-        "data sets of the ELEVATER benchmark (--data suite:PATH), laid out as docs/reference/protocols.md says", *columns
+        "data sets of the ELEVATER benchmark (--data suite:PATH), laid out as docs/reference/protocols.md says",
+        *columns,
     )
     for each in transfer_sets():
         table.add_row(each.name, each.title, str(each.classes), each.metric, each.get)
