@@ -1,11 +1,11 @@
-"""The page about data names every source, and its example runs."""
+"""The how-to page about data names every source, and its example runs."""
 
 import re
 from pathlib import Path
 
 from cacr.data import SOURCES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "data.md").read_text()
 
 
 def test_the_page_names_every_source() -> None:
