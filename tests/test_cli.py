@@ -229,13 +229,13 @@ def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: P
         "torch",
         "bf16",
         "26 images",
-        "memory that a run with default settings needs: about",
+        "memory for a run with default settings: about",
         "bottleneck",
     ):
         assert part in text, part
     code, text = run("doctor", trained)
     assert code == 0 and "whole" in text and "nothing looks wrong" in text
-    assert "memory that it needs: about" in text
+    assert "memory needed: about" in text
     damaged = tmp_path / "damaged"
     shutil.copytree(trained, damaged)
     for path in (damaged / "checkpoints").iterdir():

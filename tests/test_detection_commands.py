@@ -62,7 +62,7 @@ def test_doctor_counts_objects_and_names_annotations_that_are_left_out(
     (tmp_path / "images").symlink_to(shapes / "images")
     (tmp_path / "instances.json").write_text(text.replace('"category_id": 1', '"category_id": 7', 1))
     code, said = run("doctor", f"coco:{tmp_path}")
-    assert code == 0 and "marked objects: " in said and "square" in said
+    assert code == 0 and "annotated objects: " in said and "square" in said
     assert "annotation left out: annotation" in said and "there is no category 7" in said
 
 
@@ -72,7 +72,7 @@ def test_doctor_does_not_call_annotations_files_that_are_not_read(run: Run, tmp_
     voc_list(tmp_path, "trainval", ["a", "b", "c"])
     (tmp_path / "JPEGImages" / "film.mp4").write_bytes(b"")
     code, said = run("doctor", f"voc:{tmp_path}")
-    assert code == 0 and "marked objects: 3 (dog 3)" in said
+    assert code == 0 and "annotated objects: 3 (dog 3)" in said
     assert "not read: 1 .mp4" in said and ".xml" not in said and ".txt" not in said
 
 

@@ -86,7 +86,7 @@ def test_quick_is_no_error_where_nothing_is_searched_for(
     folder.mkdir()
     for path in trained.glob("encoder.*"):
         shutil.copy(path, folder)
-    unchanged = "--quick changed nothing"
+    unchanged = "--quick has no effect"
     short = ("--set", "min_steps=1", "--set", "linear.epochs=1", "--set", "workers=0")
     code, text = run("evaluate", folder, "--data", classes, "--quick", *short)
     assert code == 0 and "knn" in text and "linear" in text and text.count(unchanged) == 1

@@ -62,7 +62,7 @@ def test_a_selection_is_a_list_for_other_commands(
         run, ["select", untrained, photos, "--out", tmp_path / "b.csv", "--by", "covrage"], "did you mean"
     )
     wrong = ["select", untrained, photos, "--out", tmp_path / "b.csv", "--threshold", 0.5]
-    refused(run, wrong, "--threshold is of --by duplicates")
+    refused(run, wrong, "--threshold works only with --by duplicates")
     refused(run, ["group", untrained, photos, "--out", tmp_path / "b.csv", "--number", "many"], "not 'many'")
 
 
@@ -115,7 +115,7 @@ def test_guesses_are_labels_for_other_commands(
 ) -> None:
     labels, out = _labels(photos, tmp_path / "labels.csv"), tmp_path / "guesses.csv"
     code, text = run("predict", untrained, photos, "--labels", labels, "--out", out)
-    assert code == 0 and "(12 labels of 3 classes, cross-validated)" in text and "33 guesses" in text
+    assert code == 0 and "cross-validation (12 labels, 3 classes)" in text and "33 predictions" in text
     rows = _rows(out)
     assert [float(row["confidence"]) for row in rows] == sorted(float(row["confidence"]) for row in rows)
     right = [row["label"] == Path(row["path"]).name.split("-")[0] for row in rows]
@@ -182,7 +182,7 @@ def test_doctor_counts_every_file_that_is_not_read(run: Run, tmp_path: Path) -> 
     with Image.open(second) as image:
         image.resize((80, 80), Image.Resampling.NEAREST).save(folder / "twice.png")
     code, text = run("doctor", folder)
-    assert code == 0 and "6 images, 6 looked at" not in text and "7 images, 7 looked at" in text
+    assert code == 0 and "6 images, 6 checked" not in text and "7 images, 7 checked" in text
     for part in (
         "1 .heic: HEIC",
         "2 .nef: raw",

@@ -15,13 +15,13 @@ from cacr.distributed import first_to_say
 from cacr.errors import StoppedError, UserError, refusal
 
 REFUSED = 2
-"""Exit code for what the user or the system can change."""
+"""Exit code for errors that the user or the system can fix."""
 
 FAULT = 1
-"""Exit code for a fault of this software."""
+"""Exit code for a bug in cacr."""
 
 STOPPED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 app = typer.Typer(
     help="Self-supervised image representations with contrastive attraction and repulsion.",
@@ -54,15 +54,14 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 def main() -> None:
     """Run the command line.
 
-    What the user can change, and what the system refuses (memory, files), is told in one message with exit code 2; work
-    that Ctrl-C ended, and how to go on with it, with that of Ctrl-C.
-    Anything else is a fault of this software: it is told as one, with exit code 1. ``--debug``, anywhere among the
-    arguments, shows the traceback of either.
+    An error that the user can fix, or that the system reports (memory, files), is printed as one message; the exit code
+    is 2. After Ctrl-C, a message says how to continue; the exit code is 130. Any other error is a bug in cacr, and the
+    message says so; the exit code is 1. ``--debug``, anywhere in the arguments, shows the traceback.
     """
-    # Read when PyTorch is loaded. Threads that wait for each other shall sleep: those that spin, the default, take the
-    # time of whoever they wait for as soon as other programs compute too, and are not faster when none does.
+    # PyTorch reads this when it is loaded. Waiting threads sleep instead of spinning (the default): spinning threads
+    # slow down the thread that they wait for when other programs run too, and are not faster when none does.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be text that the terminal can show
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may hold bytes that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = [text for text in sys.argv[1:] if text != "--debug"]
     try:
@@ -73,12 +72,12 @@ def main() -> None:
         _end(f"error: {error}", REFUSED, error)
     except Exception as error:
         if refused := refusal(error):
-            _end(f"error: the system refused to go on: {refused}", REFUSED, error)
-        _end(_fault(error), FAULT, error)
+            _end(f"error: {refused}", REFUSED, error)
+        _end(_bug_report(error), FAULT, error)
 
 
 def _end(message: str, code: int, error: Exception) -> NoReturn:
-    """Tell an error once, whatever the number of processes that meet it, and exit."""
+    """Print an error once, even if several processes meet it, and exit."""
     from cacr.terminal import CleanConsole
 
     if "--debug" in sys.argv:
@@ -88,15 +87,15 @@ def _end(message: str, code: int, error: Exception) -> NoReturn:
     sys.exit(code)
 
 
-def _fault(error: Exception) -> str:
+def _bug_report(error: Exception) -> str:
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if "cacr" in Path(frame.filename).parts
     ]
     where = f" at {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     what = str(error).strip().split("\n", 1)[0]
     return (
-        f"this is a fault of cacr, please report it: {type(error).__name__}{where}: {what[:300]}\n"
-        "the same command with --debug shows the whole traceback, which the report should have"
+        f"this is a bug in cacr, please report it: {type(error).__name__}{where}: {what[:300]}\n"
+        "run the same command with --debug, and add the traceback to your report"
     )
 
 
@@ -113,4 +112,4 @@ def _common(
         bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """What all commands share; ``main`` looks for ``--debug`` itself."""
+    """Options of all commands; ``main`` itself looks for ``--debug``."""

@@ -1,13 +1,13 @@
-"""Errors that a person can act on."""
+"""Errors with messages for users."""
 
 import re
 from collections.abc import Sequence
 
 
 class UserError(Exception):
-    """Something the user can mend.
+    """An error that the user can fix.
 
-    The message says what was wrong, where, and what to do. The command line prints it without a traceback and
+    The message says what is wrong, where, and what to do. The command line prints it without a traceback and
     exits with code 2.
     """
 
@@ -22,21 +22,21 @@ class SettingsError(UserError):
 
 
 class MissingExtraError(UserError):
-    """A feature whose optional dependency is not installed."""
+    """A feature needs an optional package that is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional package: pip install 'cacr[{extra}]'")
 
 
 class StoppedError(UserError):
-    """Work that Ctrl-C ended with its state kept: the message says how to go on; the exit code is that of Ctrl-C."""
+    """Ctrl-C ended the work, and its state is kept: the message says how to continue; the exit code is 130."""
 
 
 class UnreadableImageError(UserError):
-    """One image that cannot be decoded; ``where`` names the file."""
+    """An image cannot be decoded; ``where`` names the file."""
 
     def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where, reason)  # both, so that the error survives the way out of a worker process
+        super().__init__(where, reason)  # both arguments, so that the error can be sent from a worker process
         self.where = where
         self.reason = reason
 
@@ -50,12 +50,12 @@ _ALLOCATION = re.compile(
 
 
 def refusal(error: BaseException) -> str | None:
-    """What the system refused, in words; None for an error that is not of its making.
+    """Describe an error of the system (memory, files, devices); None for any other error.
 
-    Memory that there is not, as Python, NumPy and torch report it, and every trouble with files and devices.
+    Recognises how Python, NumPy and torch report missing memory, and every ``OSError``.
     """
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _ALLOCATION.search(str(error))):
-        return "there is not enough memory for it"
+        return "there is not enough memory"
     if isinstance(error, RuntimeError) and str(error).startswith(
         "Symlink loop"
     ):  # pathlib's, up to Python 3.12

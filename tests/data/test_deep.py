@@ -170,7 +170,7 @@ def test_images_of_other_channels_are_named_as_files_are(
     assert found.neighbours[0].name == str(folder / "cell2.npy")
     assert found.neighbours[0].similarity == pytest.approx(1, abs=1e-5)
     code, text = run("doctor", f"deep:{folder}")
-    assert code == 0 and "6 images, 6 looked at" in text
+    assert code == 0 and "6 images, 6 checked" in text
     assert "not read: 1 .jpg: deep: reads" in text and "not read: 1 .txt:" in text
     assert "cacr group" not in text  # which would refuse these channels
 

@@ -67,7 +67,7 @@ def test_whatever_a_library_raises_has_a_name() -> None:
     for error, told in (
         (KeyError("x"), "a.tar: 'x'"),
         (RecursionError(), "a.tar: RecursionError"),
-        (MemoryError(), "a.tar: there is not enough memory for it"),
+        (MemoryError(), "a.tar: there is not enough memory"),
         (OSError(5, "Input/output error"), "a.tar: Input/output error"),
         (ValueError("one\ntwo"), "a.tar: one"),
     ):

@@ -216,7 +216,7 @@ def test_control_c_before_training_says_to_start_again(
         patch.setattr("cacr.api.train_encoder", interrupted)
         result = _run(*command)
     assert result.exit_code == 130
-    assert "training had not begun; start it with the same command" in result.output
+    assert "training had not started; run the same command again" in result.output
     assert _run(*command).exit_code == 0
 
 

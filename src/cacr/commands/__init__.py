@@ -1,1 +1,1 @@
-"""The commands by family; each one reads its arguments, calls a function of the package and prints."""
+"""The commands of the command line; each one reads its arguments, calls a function of the package and prints."""

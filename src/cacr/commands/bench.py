@@ -8,7 +8,7 @@ from pathlib import Path
 from cacr.errors import UserError
 from cacr.registry import nearest
 
-# In a checkout the scripts lie at its top; a wheel carries them inside the package.
+# A checkout has the scripts at its top level, a wheel inside the package.
 _FOLDERS = (Path(__file__).parents[1] / "benchmarks", Path(__file__).parents[3] / "benchmarks")
 
 
@@ -23,7 +23,7 @@ def benchmarks() -> dict[str, Path]:
 
 
 def run_benchmark(name: str, arguments: Sequence[str]) -> int:
-    """Run a script with ``arguments`` in a process of its own; returns its exit code."""
+    """Run a script with ``arguments`` in a new process; return its exit code."""
     scripts = benchmarks()
     if name not in scripts:
         raise UserError(f"there is no benchmark {name!r}; {nearest(name, list(scripts))}")

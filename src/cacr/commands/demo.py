@@ -16,9 +16,9 @@ RECIPE = "digits-cacr-k4"
 
 
 def run_demo(out: Path) -> str:
-    """Pretrain on unbalanced digits, evaluate beside two baselines, say where the report is.
+    """Pretrain on unbalanced digits, compare with two baselines, print where the report is.
 
-    A demo that was interrupted is continued, and one that is finished is only evaluated again.
+    An interrupted demo is continued. A finished demo is only evaluated again.
 
     Returns:
         How the pretraining ended (see :class:`cacr.training.pretrain.Outcome`).
@@ -29,10 +29,10 @@ def run_demo(out: Path) -> str:
     )
     outcome = pretrain(recipe=RECIPE, out=out, resume=True)
     if outcome.status == "interrupted":
-        console.print(f"the demo goes on with: {shell_words('cacr', 'demo', '--out', out)}", soft_wrap=True)
+        console.print(f"continue the demo with: {shell_words('cacr', 'demo', '--out', out)}", soft_wrap=True)
         return outcome.status
     console.print(
-        "\nEvaluating on digits that it has not seen, beside the same encoder untrained and raw pixels ..."
+        "\nEvaluating on new digits, compared with the same encoder untrained and with raw pixels ..."
     )
     results: list[Result] = []
     for labels in (LABELS_PER_CLASS, None):

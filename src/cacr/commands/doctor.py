@@ -1,4 +1,4 @@
-"""What this machine can do, and what is wrong with a run or with data."""
+"""``cacr doctor``: describe this machine, and check a run, an encoder or data."""
 
 import os
 import platform
@@ -26,16 +26,16 @@ from cacr.training.precision import cpu_flags, has_fast_bf16
 
 
 def examine(target: str | None, *, root: Path, images: str | None = None) -> Iterator[str]:
-    """Lines of a diagnosis: of this machine, and of a run folder, an encoder or data where one is named."""
+    """Lines about this machine, and about ``target`` if given: a run folder, an encoder or data."""
     yield from describe_machine()
     if target is None:
         yield from measure_speed(noise())
-        yield f"what next? See the whole way on handwritten digits: {shell_words('cacr', 'demo')}"
-        yield f"or look at your own images: {shell_words('cacr', 'doctor', 'FOLDER')}"
+        yield f"what next? Try everything on handwritten digits: {shell_words('cacr', 'demo')}"
+        yield f"or check your own images: {shell_words('cacr', 'doctor', 'FOLDER')}"
     elif RunFolder(Path(target)).holds_run:
         run = Run.open(Path(target))
         yield from examine_run(run)
-        with suppress(UserError):  # what is damaged is told above
+        with suppress(UserError):  # damage is reported above
             yield from next_lines(run)
     elif names_encoder(target):
         yield from examine_encoder(target)
@@ -48,11 +48,11 @@ def _examine_data(target: str, root: Path, images: str | None) -> Iterator[str]:
     found = inspect_source(source)
     yield from describe_data(found)
     if found.examined - len(found.unreadable) < 2:
-        yield "too few readable images to train on: at least two are needed"
+        yield "too few readable images: training needs at least two"
         return
     with suppress(UserError):  # a part of a set that nobody trains on
         asked = PretrainSettings(data=target, data_root=root)
-        yield f"memory that a run with default settings needs: {needed_memory(asked)}"
+        yield f"memory for a run with default settings: {needed_memory(asked)}"
     yield from measure_speed(prepare(source, max_unreadable=1.0).source)
     where = ("--data-root", root) if root != PretrainSettings.model_fields["data_root"].default else ()
     chosen = ("--images", images) if images else ()
@@ -76,7 +76,7 @@ def describe_machine() -> Iterator[str]:
         memory = torch.cuda.get_device_properties(device).total_memory / 1e9
         yield f"GPU {number}: {torch.cuda.get_device_name(device)}, {memory:.0f} GB; bf16 {_fast(device)}"
     if not torch.cuda.is_available():
-        yield "GPU: none; small images and a narrow encoder (--width 0.25) train well on a CPU"
+        yield "GPU: none; on a CPU, use small images and a narrow encoder (--width 0.25)"
 
 
 def _fast(device: torch.device) -> str:

@@ -1,4 +1,4 @@
-"""What was found in data, in words, and what to do with it."""
+"""Describe data, and suggest the next command."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +10,12 @@ from cacr.files import printable
 from cacr.shell import shell_words
 
 PRETRAINED = "timm:resnet18"
-"""What is proposed where no pretrained weights are at hand: small, and good for most photos."""
+"""Suggested encoder if there are no local pretrained weights: small, and good for most photos."""
 
 
 def describe_data(found: Inspection) -> Iterator[str]:
-    """What an inspection found, in lines."""
-    yield f"data {found.name}: {found.count:,} images, {found.examined:,} looked at"
+    """Lines that describe the result of an inspection."""
+    yield f"data {found.name}: {found.count:,} images, {found.examined:,} checked"
     if found.sizes:
         small, middle, large = (f"{width} x {height}" for width, height in found.sizes)
         yield f"sizes: smallest {small}, median {middle}, largest {large}"
@@ -44,10 +44,10 @@ def describe_data(found: Inspection) -> Iterator[str]:
 
 
 def _objects(found: Inspection) -> Iterator[str]:
-    """What is marked in the images."""
+    """Lines about annotated objects."""
     if found.objects is not None:
         counted = ", ".join(f"{printable(name)} {count:,}" for name, count in found.objects.items())
-        yield f"marked objects: {sum(found.objects.values()):,} ({counted})"
+        yield f"annotated objects: {sum(found.objects.values()):,} ({counted})"
     for text in found.skipped[:10]:
         yield f"annotation left out: {printable(text)}"
     if len(found.skipped) > 10:
@@ -57,13 +57,13 @@ def _objects(found: Inspection) -> Iterator[str]:
 def after_data(
     target: str, found: Inspection, where: tuple[object, ...] = (), *, rgb: bool = True
 ) -> Iterator[str]:
-    """What to do with data: use or continue pretrained weights where they are at hand, else train.
+    """Suggest what to do with data: use pretrained weights if there are any, else train.
 
     Args:
-        target: What names the data.
-        found: What is in it.
-        where: Options by which commands find the same images.
-        rgb: Whether images have three channels; to others pretrained weights are adapted by a training alone.
+        target: Name or folder of the data.
+        found: Result of the inspection.
+        where: Options that make other commands use the same images.
+        rgb: Whether images have three channels; for other images only training adapts pretrained weights.
     """
     out = Path("runs") / (Path(target.rpartition(":")[2]).name or "first")
     train = shell_words("cacr", "pretrain", target, *where, "--out", out, "--time", "30m")
@@ -72,11 +72,11 @@ def after_data(
         yield f"what next? Train an encoder on these images: {train}"
         return
     encoder, fetch = (at_hand[0], ()) if at_hand else (PRETRAINED, ("--download",))
-    known = "Pretrained weights are at hand" if at_hand else "Pretrained weights are fetched once"
+    known = "Pretrained weights are available" if at_hand else "Pretrained weights are downloaded once"
     further = f"{train} {shell_words('--init', encoder, *fetch)}"
     if rgb:
         group = shell_words("cacr", "group", encoder, target, *where, "--out", "groups.csv", *fetch)
-        yield f"what next? {known}: see what they make of these images: {group}"
-        yield f"or train on from them: {further}"
+        yield f"what next? {known}: group these images with them: {group}"
+        yield f"or continue training from them: {further}"
     else:
-        yield f"what next? {known}: train on from them, which adapts their first layer: {further}"
+        yield f"what next? {known}: continue training from them, which adapts their first layer: {further}"

@@ -1,4 +1,4 @@
-"""Whether the files of a run are whole, its figures are finite, and it fits into memory."""
+"""Check whether the files of a run are complete, its numbers are finite, and it fits into memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,19 +13,19 @@ from cacr.training.dry_run import needed_memory
 
 
 def examine_run(run: Run) -> Iterator[str]:
-    """Whether the files of a run are whole and its figures are finite."""
+    """Lines that say whether the files of a run are complete and its numbers are finite."""
     settings = run.settings
     yield f"run {run.path}: {settings.objective} on {settings.data}, {settings.epochs} epochs"
     with suppress(UserError):  # its data is elsewhere
-        yield f"memory that it needs: {needed_memory(settings)}"
+        yield f"memory needed: {needed_memory(settings)}"
     wrong = [*_wrong_files(run)]
     found = list_checkpoints(run.folder.checkpoints)
     for step, path in found:
         try:
             load_checkpoint(path)
-            yield f"checkpoint of step {step}: whole"
+            yield f"checkpoint of step {step}: complete"
         except UserError as error:
-            wrong.append(f"{error}; --resume falls back to the one before")
+            wrong.append(f"{error}; --resume uses the checkpoint before it")
     if not found:
         wrong.append("no checkpoint has been written yet; --resume starts from the beginning")
     if not run.digest:
@@ -38,13 +38,13 @@ def examine_run(run: Run) -> Iterator[str]:
             yield in_words(verdict)
     with suppress(UserError):
         if rows := run.rows:
-            yield f"last figures, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
+            yield f"last metrics, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
     if healthy and not wrong:
         yield "nothing looks wrong"
 
 
 def _wrong_files(run: Run) -> Iterator[str]:
-    """What is wrong with the files that are read beside settings and checkpoints."""
+    """Problems of the files other than settings and checkpoints."""
     asked: list[Callable[[], object]] = [
         lambda: (run.t_pos, run.t_neg),
         lambda: run.has_encoder and load_encoder(run.path) and run.training,

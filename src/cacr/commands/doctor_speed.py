@@ -1,4 +1,4 @@
-"""How fast this machine loads images, makes views and trains, and which of these holds up the rest."""
+"""Measure how fast this machine loads images, makes views and trains, and which of these is the bottleneck."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,11 +17,11 @@ from cacr.training.resolve import describe, resolve
 BATCH, VIEWS = 64, 2
 MEASURE_SECONDS = 2.0
 _SIMPLER_VIEWS = "; try fewer or simpler augmentations (--set blur=0), or a smaller image_size"
-_FASTER_FILES = "; try more --set workers=N, or store the images smaller"
+_FASTER_FILES = "; try more workers (--set workers=N), or store smaller images"
 
 
 class _Stage(NamedTuple):
-    """A part of training: what it is called, batches a second, and what to try where it holds up the rest."""
+    """A part of training: its name, batches per second, and advice if it is the bottleneck."""
 
     name: str
     rate: float
@@ -29,13 +29,13 @@ class _Stage(NamedTuple):
 
 
 def noise() -> Source:
-    """Images of random pixels, where nobody has named any."""
+    """Images of random pixels, used if no data is given."""
     pixels = torch.randint(256, (512, 3, 32, 32), dtype=torch.uint8, generator=generator("noise"))
     return ArraySource("noise of 32 px", pixels)
 
 
 def measure_speed(source: Source) -> Iterator[str]:
-    """How fast images are loaded, views made and an encoder trained, and which of these holds up the rest."""
+    """Lines with the speed of loading, making views and training, and which of these is the bottleneck."""
     batch = min(BATCH, len(source))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     asked = PretrainSettings(data=source.name, views=VIEWS, batch_size=batch, epochs=1)
@@ -75,7 +75,7 @@ def measure_speed(source: Source) -> Iterator[str]:
         _Stage(making, _rate(make), _SIMPLER_VIEWS),
         _Stage(f"training {settings.encoder}{width}", _rate(step)),
     ]
-    yield f"speed on {source.name}, {settings.image_size} px, {VIEWS} views an image, in images/s:"
+    yield f"speed on {source.name}, {settings.image_size} px, {VIEWS} views per image, in images/s:"
     for stage in stages:
         yield f"  {stage.name}: {stage.rate * batch:,.0f}"
     slowest = min(stages, key=lambda stage: stage.rate)
@@ -91,7 +91,7 @@ def _endless(loader: Loader) -> Iterator[Tensor | list[Tensor]]:
 
 
 def _rate(work: Callable[[], object]) -> float:
-    """Calls a second."""
+    """Calls per second."""
     work()
     count, started = 0, time.perf_counter()
     while (seconds := time.perf_counter() - started) < MEASURE_SECONDS:

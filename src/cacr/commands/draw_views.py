@@ -1,4 +1,4 @@
-"""The contact sheet: what an encoder will see."""
+"""Draw the contact sheet of ``cacr views``: the views that an encoder will see."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,23 +18,23 @@ from cacr.training.timed import preferred
 from cacr.views import contact_sheet
 
 MOST_PIXELS = 80_000_000
-"""Of a contact sheet: what picture viewers still open, and memory always has room for."""
+"""Largest contact sheet: picture viewers can open it, and it always fits into memory."""
 
 
 def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
-    """Draw what a run with these settings sees first into the picture ``out``: images and all their views.
+    """Draw the first images of a run with these settings, and all their views, into the picture ``out``.
 
     Args:
-        values: settings of ``cacr pretrain`` by name; they are resolved as for a run, and where its size depends on the
-            speed of the machine, as for a fast one.
+        values: settings of ``cacr pretrain`` by name. They are resolved as for a run; if the view size depends on the
+            speed of the machine, a fast machine is assumed.
         out: the picture.
-        images: of the run's first batch, a row for each.
+        images: number of images of the run's first batch; each one is a row.
 
     Returns:
-        What the views are, in words.
+        A description of the views.
 
     Raises:
-        UserError: ``out`` exists, or cannot be written; or no run could start with these settings.
+        UserError: ``out`` exists or cannot be written, or a run could not start with these settings.
     """
     require_new_file(out, PICTURES)
     asked = check_settings(completed(values))
@@ -46,8 +46,8 @@ def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
     pixels = min(images, settings.batch_size) * (settings.views + 1) * side**2
     if pixels > MOST_PIXELS:
         raise UserError(
-            f"the picture would have {pixels / 1e6:,.0f} million pixels, and at most {MOST_PIXELS / 1e6:,.0f} million "
-            "can be drawn: show fewer images (--number) or --views, or smaller ones"
+            f"the picture would have {pixels / 1e6:,.0f} million pixels, more than the limit of "
+            f"{MOST_PIXELS / 1e6:,.0f} million: show fewer images (--number), fewer --views, or smaller images"
         )
     batch = first_batch(settings, data.training, images=images, world_size=place.world_size)
     sheet = contact_sheet(batch.images, batch.views, views.mean, views.std)

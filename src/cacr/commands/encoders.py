@@ -26,26 +26,26 @@ EncoderArgument = Annotated[
     typer.Argument(
         parser=path,
         metavar="ENCODER",
-        help="Run folder, exported file or folder, timm:NAME[@FILE], or a checkpoint of other software.",
+        help="A run folder, an exported file or folder, timm:NAME[@FILE], or a checkpoint of other software.",
     ),
 ]
-PartOption = Annotated[str, typer.Option(help="Images of data that has parts: pretrain, train or test.")]
+PartOption = Annotated[str, typer.Option(help="Which part of the data: pretrain, train or test.")]
 MaxUnreadable = Annotated[
-    float, typer.Option(min=0, max=1, help="Stop when a larger share of the images is unreadable.")
+    float, typer.Option(min=0, max=1, help="Stop if more than this share of the images is unreadable.")
 ]
 ReaderComponents = Annotated[
-    int | None, typer.Option(min=1, help="Principal components that a reader which is fitted keeps.")
+    int | None, typer.Option(min=1, help="Number of principal components of a newly fitted reader.")
 ]
 
 
 def check_part(part: str) -> None:
-    """Refuse what is no part of data."""
+    """Refuse a part that does not exist."""
     if part not in ("pretrain", "train", "test"):
         raise UserError(f"--part takes pretrain, train or test, not {part!r}")
 
 
 def left_out(unreadable: int, data: str) -> str:
-    """What was left out, and the command that names it."""
+    """Say how many images are left out, and which command names them."""
     command = shell_words("cacr", "doctor", data)
     return f"note: {unreadable:,} unreadable images are left out; `{command}` names them"
 
@@ -59,20 +59,20 @@ def evaluate(
     data: Annotated[
         str,
         typer.Option(
-            help="Labelled data that classifiers learn from; suite:PATH for every data set in a folder; coco:PATH or "
+            help="Labelled data to train classifiers on; suite:PATH for every data set in a folder; coco:PATH or "
             "voc:PATH for detection."
         ),
     ],
     test_data: Annotated[str | None, evaluate_setting("test_data")] = None,
     protocol: Annotated[
-        str, typer.Option(help="What to measure, separated by commas; see `cacr list`.")
+        str, typer.Option(help="What to measure, separated by commas; see `cacr list protocols`.")
     ] = "knn,linear",
     against: Annotated[
         Path | None,
-        typer.Option(parser=path, help="A second encoder, measured beside the first: means and wins."),
+        typer.Option(parser=path, help="A second encoder to compare with: mean scores and number of wins."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Try few settings where a protocol searches for the best ones.")
+        bool, typer.Option("--quick", help="Try fewer settings in protocols that search for the best ones.")
     ] = False,
     labels: Annotated[Path | None, evaluate_setting("labels")] = None,
     images: Annotated[str | None, evaluate_setting("images")] = None,
@@ -80,7 +80,7 @@ def evaluate(
     download: Download = False,
     seed: Annotated[str | None, evaluate_setting("seed")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be measured and trained; measure nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be measured and trained, then stop.")
     ] = False,
     assignments: SetOption = None,
 ) -> None:
@@ -128,7 +128,7 @@ def evaluate(
         for line in next_after(path(run)):
             show(line)
         if quick and not quick_options(values["protocol"]):
-            show("note: --quick changed nothing, because none of these protocols searches for settings")
+            show("note: --quick has no effect, because none of these protocols searches for settings")
     if failures:
         raise typer.Exit(FAILED_SETS)
 
@@ -141,7 +141,7 @@ def embed(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Features as they are to be compared: auto (the run's own reader), centred, half_white or white.",
+            help="How features are transformed: auto (the run's own reader), centred, half_white or white.",
         ),
     ] = None,
     reader_components: ReaderComponents = None,
@@ -154,7 +154,7 @@ def embed(
 ) -> None:
     """Write the features of all images of a data set, with their names and labels.
 
-    Tables (.parquet, .csv) also hold a map and the neighbours of each image, as embedding-atlas reads them.
+    Tables (.parquet, .csv) also hold a 2-D map and the neighbours of each image, in the format of embedding-atlas.
     """
     from cacr.api import embed as write
     from cacr.features.written import NEAR, X, Y
@@ -186,17 +186,18 @@ def search(
     run: EncoderArgument,
     image: Annotated[
         str,
-        typer.Argument(help="Image file, the name or number of an image of the data, or words in quotes."),
+        typer.Argument(help="An image file, the name or number of an image in the data, or words in quotes."),
     ],
     data: Annotated[str, typer.Option(help="Images to search: a folder, or a name; see `cacr list`.")],
-    k: Annotated[int, typer.Option("--k", min=1, help="Images to find.")] = 10,
+    k: Annotated[int, typer.Option("--k", min=1, help="Number of images to find.")] = 10,
     out: Annotated[
-        Path | None, typer.Option(parser=path, help="Also draw what was found: .png, .jpg or .webp.")
+        Path | None, typer.Option(parser=path, help="Also draw the images found: .png, .jpg or .webp.")
     ] = None,
     features: Annotated[
         Path | None,
         typer.Option(
-            parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): found at once."
+            parser=path,
+            help="Stored features of the data (`cacr embed RUN DATA --out F.npz`), for a fast search.",
         ),
     ] = None,
     cache: Cache = True,
@@ -204,7 +205,7 @@ def search(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="How features are read: raw, centred, half_white or white; left out: by the run's own reader.",
+            help="How features are transformed: raw, centred, half_white or white (default: the run's own reader).",
         ),
     ] = None,
     reader_components: ReaderComponents = None,
@@ -279,9 +280,9 @@ def export(
     ],
     download: Download = False,
 ) -> None:
-    """Write the encoder for other software, with a model card.
+    """Export the encoder for other software, with a model card.
 
-    The file is loaded again, as that software does it, and must give the same features.
+    cacr loads the file again, in the way of that software, and checks that it gives the same features.
 
     cacr export runs/photos --to timm --out photos.safetensors
 
@@ -293,9 +294,9 @@ def export(
     show(f"encoder: {done.file}\ndescription: {done.info}\nmodel card: {done.card}")
     if done.reader is not None:
         show(f"reader, for search and nearest neighbours: {done.reader}")
-    show(f"largest difference of a feature: {done.difference:.1e} of the largest feature")
+    show(f"largest difference between features: {done.difference:.1e} of the largest feature")
     for note in done.notes:
         show(f"note: {note}")
     if not done.finished:
-        show("note: the run has not come to its end; this is the encoder of its last checkpoint")
+        show("note: the run is not finished; this is the encoder of its last checkpoint")
     show(f"\n{done.code}")

@@ -1,4 +1,4 @@
-"""Ctrl-C in a command that trains: what is lost, what goes on from there; asked for twice, an end at once."""
+"""Handle Ctrl-C in commands that train: say what is lost and how to continue; a second Ctrl-C ends at once."""
 
 import multiprocessing
 import os
@@ -13,15 +13,15 @@ import typer
 from cacr.commands.options import show
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 GRACE_SECONDS = 0.5
-"""How long a second Ctrl-C waits for the main thread, which may be in a long computation, before the process ends."""
+"""Seconds that a second Ctrl-C waits for the main thread, which may be computing, before the process ends."""
 
 
 @contextmanager
 def interruptible(out: Path, again: str) -> Iterator[None]:
-    """Ctrl-C outside of the training loop, or a second one inside: say what is lost, without a traceback.
+    """On Ctrl-C outside the training loop, or a second Ctrl-C inside it: say what is lost, without a traceback.
 
     Args:
         out: the run folder.
@@ -50,7 +50,7 @@ def interruptible(out: Path, again: str) -> Iterator[None]:
 
 
 def _end_at_once(out: Path, again: str) -> None:
-    """End this process from another thread, with those that it has started."""
+    """End this process and its children, from another thread."""
     from cacr.terminal import CleanConsole
 
     console = CleanConsole()
@@ -76,5 +76,5 @@ def _lost(out: Path, again: str) -> str:
             f"no checkpoint had been written yet, all steps are lost; start from the beginning with: {again}"
         )
     else:
-        lost = "training had not begun; start it with the same command"
+        lost = "training had not started; run the same command again"
     return f"interrupted: {lost}"

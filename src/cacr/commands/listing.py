@@ -1,4 +1,4 @@
-"""Everything that has a name, as tables."""
+"""``cacr list``: tables of everything that has a name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -50,7 +50,9 @@ def benchmarks_table() -> Table:
 def _empty(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=number == 0)  # names stay whole, to be copied
+        table.add_column(
+            column, overflow="fold", no_wrap=number == 0
+        )  # do not break names, so that they can be copied
     return table
 
 
@@ -154,4 +156,4 @@ KINDS: dict[str, Callable[[], Table]] = {
     "figures": lambda: _table("figures (cacr figures --only)", FIGURES.summaries()),
     "benchmarks": benchmarks_table,
 }
-"""What can be listed by itself: ``cacr list KIND``."""
+"""Kinds that can be listed alone: ``cacr list KIND``."""

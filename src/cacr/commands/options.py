@@ -1,4 +1,4 @@
-"""What several commands share: options that come from the settings, and printing."""
+"""Shared by several commands: options that come from the settings, and printing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from cacr.reading.settings import parse_assignment, read_settings_file
 
 
 def setting(kind: type[Settings], name: str) -> Any:
-    """The option of a setting: its help and default come from ``config.py``, and so do its checks."""
+    """The command-line option of a setting; its help, default and checks come from ``config.py``."""
     field = kind.model_fields[name]
     default = "" if field.default is None or field.is_required() else f" (default: {field.default})"
     return typer.Option(
@@ -36,7 +36,11 @@ def evaluate_setting(name: str) -> Any:
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting by its name; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting by name (see `cacr list settings`); may be repeated.",
+    ),
 ]
 DataRoot = Annotated[str | None, pretrain_setting("data_root")]
 ImagesOption = Annotated[str | None, pretrain_setting("images")]
@@ -45,14 +49,14 @@ LabelsOption = Annotated[
     typer.Option(
         parser=lambda text: any_path(str(text)),
         metavar="FILE",
-        help="CSV file with columns path and label (default: the data's own labels).",
+        help="CSV file with columns path and label (default: the labels of the data itself).",
     ),
 ]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads of data sets and weights.")]
 Cache = Annotated[
     bool,
     typer.Option(
-        "--cache/--no-cache", help="Keep features of files in ~/.cache/cacr, and use those kept there."
+        "--cache/--no-cache", help="Store features of image files in ~/.cache/cacr, and reuse stored ones."
     ),
 ]
 
@@ -62,7 +66,7 @@ OPTION_FLAGS = ("text_encoder",)
 
 
 def path(text: object) -> Path:
-    """A file or folder as the user names it: a shell leaves the ``~`` of ``--out=~/runs/a`` as it is."""
+    """A path as the user typed it, with ``~`` expanded: a shell does not expand it in ``--out=~/runs/a``."""
     return any_path(str(text))
 
 
@@ -75,21 +79,21 @@ def given(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
 def settings_of_run(
     context: typer.Context, assignments: list[str] | None, config: Path | None
 ) -> dict[str, Any]:
-    """The settings of a run that were given: from a file, and from flags and ``--set``, which win over it."""
+    """Settings given for a run: from a file, and from flags and ``--set``, which override the file."""
     known = {*PretrainSettings.model_fields, *OPTION_FLAGS}
     flags = {name: value for name, value in context.params.items() if name in known}
     return (read_settings_file(config) if config else {}) | given(assignments, **flags)
 
 
 def keywords(values: Mapping[str, Any], *taken: str) -> Mapping[str, Any]:
-    """Settings from a file or from ``--set``, to be given to a function as its keyword arguments.
+    """Settings from a file or from ``--set``, as keyword arguments of a function.
 
     Args:
-        values: by name; a file may have names that are no text.
-        taken: names of the function's own arguments, which are no settings.
+        values: settings by name; in a file, names may not be strings.
+        taken: names of the function's other arguments, which are not settings.
 
     Raises:
-        SettingsError: naming those that cannot be settings.
+        SettingsError: names the entries that cannot be settings.
     """
     wrong = [name for name in values if not isinstance(name, str) or name in taken]
     if wrong:
@@ -98,8 +102,8 @@ def keywords(values: Mapping[str, Any], *taken: str) -> Mapping[str, Any]:
 
 
 def show(thing: Any) -> None:
-    """Print a text as it is, or a table."""
+    """Print a text or a table."""
     from cacr.terminal import CleanConsole
 
-    # A line of text is left to the terminal to break, so that what is copied from it stays one line.
+    # The terminal breaks long lines, so that a copied line stays one line.
     CleanConsole().print(thing, soft_wrap=isinstance(thing, str))

@@ -16,13 +16,13 @@ def reproduce(
     scale: Annotated[
         Literal["smoke", "mini", "paper"],
         typer.Option(
-            help="smoke: seconds on digits, whether everything runs; mini: the same comparison on two cores; paper: as "
+            help="smoke: a test on digits, takes seconds; mini: the same comparison on two cores; paper: as "
             "published."
         ),
     ] = "mini",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of seeds, from 0.")] = 3,
     match: Annotated[
-        Literal["views", "steps", "epochs"], typer.Option(help="What mini holds equal between rows.")
+        Literal["views", "steps", "epochs"], typer.Option(help="What all rows of mini have in common.")
     ] = "views",
     tune: Annotated[
         bool,
@@ -32,31 +32,32 @@ def reproduce(
         ),
     ] = False,
     out: Annotated[
-        Path, typer.Option(parser=path, help="The ledger: cells/ is worth keeping, runs/ is not.")
+        Path, typer.Option(parser=path, help="Folder of the ledger: keep cells/; runs/ can be deleted.")
     ] = Path("ledger"),
-    data_root: Annotated[Path, typer.Option(parser=path, help="Where named data sets lie.")] = Path("data"),
+    data_root: Annotated[Path, typer.Option(parser=path, help="Folder of named data sets.")] = Path("data"),
     download: Download = False,
     jobs: Annotated[
-        int, typer.Option(min=1, max=256, help="Cells at a time, with equal shares of the cores.")
+        int,
+        typer.Option(min=1, max=256, help="Number of cells at the same time; they share the cores equally."),
     ] = 1,
     table_only: Annotated[
-        bool, typer.Option("--table", help="Print the table of what is there; run nothing.")
+        bool, typer.Option("--table", help="Print the table of the finished cells; run nothing.")
     ] = False,
     print_cells: Annotated[
         bool,
         typer.Option(
             "--print-cells",
-            help="Print one command for each training whose cells are not all done, for a cluster.",
+            help="Print one command per training with unfinished cells, for a cluster.",
         ),
     ] = False,
     cell: Annotated[
-        str, typer.Option(help="Run this cell alone, or these, with commas.", show_default=False)
+        str, typer.Option(help="Run only this cell, or several, separated by commas.", show_default=False)
     ] = "",
     list_items: Annotated[bool, typer.Option("--list", help="List the items, with their claims.")] = False,
 ) -> None:
     """Reproduce a table or figure of the paper, with error bars and a verdict on each of its claims.
 
-    A finished cell is one small JSON file; it is never run again, and the same command goes on where it stopped.
+    A finished cell is one small JSON file and is never run again: the same command continues where it stopped.
 
     cacr reproduce --list
 

@@ -1,4 +1,4 @@
-"""Commands that show: pages, pictures, lists, diagnoses, measurements."""
+"""Commands that show something: compare, report, figures, views, list, doctor, bench."""
 
 from pathlib import Path
 from typing import Annotated
@@ -27,9 +27,9 @@ def compare(
     ],
     out: Annotated[Path | None, typer.Option(parser=path, help="Also write the comparison: .json.")] = None,
 ) -> None:
-    """Put runs side by side over seeds: mean, spread, a paired test, the budget.
+    """Compare runs over seeds: mean, spread, a paired test, the training budget.
 
-    Runs that differ in nothing but the seed are averaged. Evaluate all of them alike first.
+    Runs that differ only in the seed are averaged. Evaluate all runs with the same protocols first.
 
     cacr compare runs/infonce-0 runs/infonce-1 runs/infonce-2 runs/cacr-0 runs/cacr-1 runs/cacr-2
     """
@@ -46,24 +46,29 @@ def compare(
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(parser=path, help="Run folder or another encoder, or several side by side."),
+        typer.Argument(parser=path, help="A run folder or another encoder, or several to compare."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(parser=path, help="HTML file; by default report.html in the folder of a single run."),
+        typer.Option(parser=path, help="HTML file (default for a single run: report.html in its folder)."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Whose images the map shows; by default the first run's own.")
+        str | None, typer.Option(help="Data whose images the map shows (default: the data of the first run).")
     ] = None,
     images: ImagesOption = None,
     labels: LabelsOption = None,
     points: Annotated[
-        int, typer.Option(min=1, max=50_000, help="Images on the map, over all runs; more are drawn from.")
+        int,
+        typer.Option(
+            min=1,
+            max=50_000,
+            help="Number of images on the map, over all runs; a random sample if there are more.",
+        ),
     ] = 50_000,
     data_root: DataRoot = None,
     download: Download = False,
 ) -> None:
-    """Write the page of a run, or of several: verdict, curves, results, weights, a map of the embeddings.
+    """Write the report of one or several runs: verdict, curves, results, weights, a map of the embeddings.
 
     cacr report runs/c10
 
@@ -96,13 +101,13 @@ def figures(
         typer.Option(help="Names, separated by commas: entropy, weights, tsne, ...; see `cacr list`."),
     ] = None,
     query: Annotated[
-        int, typer.Option(min=0, help="Which of the kept images is the query of weights and tsne.")
+        int, typer.Option(min=0, help="Number of the stored image that is the query of weights and tsne.")
     ] = 0,
 ) -> None:
     """Draw the paper's figures for any runs, as PNG and SVG.
 
-    Entropy and accuracy against epochs, a query with the weights of its positives and negatives, its neighbourhood
-    by t-SNE; and from runs that differ in K, batch size, t+ or t-, accuracy against that setting.
+    Entropy and accuracy over epochs; the weights of the positives and negatives of a query; its neighbourhood by t-SNE.
+    For runs that differ in K, batch size, t+ or t-: accuracy against that setting.
 
     cacr figures runs/c10
 
@@ -124,7 +129,7 @@ def views(
     data: Annotated[
         str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
     ] = None,
-    number: Annotated[int, typer.Option(min=1, help="Images to show.")] = 8,
+    number: Annotated[int, typer.Option(min=1, help="Number of images to show.")] = 8,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
@@ -140,9 +145,9 @@ def views(
         Path | None, typer.Option(parser=path, help="YAML file of settings, or the config.yaml of a run.")
     ] = None,
 ) -> None:
-    """Draw what a run with these settings sees first: a row for each image, a column for each view.
+    """Draw the views of the first images of a run: one row per image, one column per view.
 
-    Takes the settings of `cacr pretrain`, resolves them alike, and draws images of the first batch.
+    Takes the same settings as `cacr pretrain`, resolves them in the same way, and draws images of the first batch.
 
     cacr views photos/ --out views.png
 
@@ -159,10 +164,10 @@ def views(
 def list_all(
     kind: Annotated[
         str | None,
-        typer.Argument(help="What to list: objectives, encoders, protocols, ...; by default everything."),
+        typer.Argument(help="What to list: objectives, encoders, protocols, ... (default: everything)."),
     ] = None,
 ) -> None:
-    """Everything that can be named: objectives, frameworks, encoders, sources, presets, protocols.
+    """List everything that has a name: objectives, frameworks, encoders, sources, presets, protocols.
 
     cacr list protocols
     """
@@ -175,12 +180,12 @@ def list_all(
 
 def doctor(
     target: Annotated[
-        str | None, typer.Argument(help="A run folder, another encoder, or data to examine.")
+        str | None, typer.Argument(help="A run folder, another encoder, or data to check.")
     ] = None,
     images: ImagesOption = None,
     data_root: DataRoot = None,
 ) -> None:
-    """What this machine can do; what is wrong with a run or with data; what an encoder from elsewhere is."""
+    """Check this machine, a run or data for problems, or describe an encoder of other software."""
     from cacr.commands.doctor import examine
 
     for part in examine(target, root=Path(data_root or "data"), images=images):
@@ -189,11 +194,9 @@ def doctor(
 
 def bench(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="Which benchmark to run; without it, they are listed.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Benchmark to run (default: list all).")] = None,
 ) -> None:
-    """Run a benchmark, or list them. A benchmark prints ratios against a peer or a limit.
+    """Run a benchmark, or list them all. A benchmark prints ratios to other software or to a limit.
 
     Further arguments go to the benchmark; `cacr bench NAME -- --help` shows them.
 

@@ -23,19 +23,23 @@ DataArgument = Annotated[str, typer.Argument(help="A folder of images, or a name
 FeaturesOption = Annotated[
     Path | None,
     typer.Option(
-        parser=path, help="Features of the data (`cacr embed RUN DATA --out F.npz`): nothing is encoded."
+        parser=path,
+        help="Stored features of the data (`cacr embed RUN DATA --out F.npz`), instead of encoding images.",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of what is drawn.")]
-PageOption = Annotated[
-    bool, typer.Option("--page/--no-page", help="Write a page of pictures beside the list.")
-]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of random draws.")]
+PageOption = Annotated[bool, typer.Option("--page/--no-page", help="Also write an HTML page of the images.")]
 
 
 def select(
     run: EncoderArgument,
     data: DataArgument,
-    out: Annotated[Path, typer.Option(parser=path, help="List to write: .csv; its contact sheet is .html.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=path, help="List to write: .csv; the contact sheet gets the same name with .html."
+        ),
+    ],
     by: Annotated[
         str,
         typer.Option(
@@ -43,12 +47,14 @@ def select(
         ),
     ] = "typical",
     number: Annotated[
-        int | None, typer.Option(min=1, help="Images to select (default: 100; duplicates: all).")
+        int | None, typer.Option(min=1, help="Number of images to select (default: 100; duplicates: all).")
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            min=-1, max=1, help="Correlation of pixels from which on images are duplicates (default: 0.98)."
+            min=-1,
+            max=1,
+            help="Images are duplicates if their pixels correlate at least this much (default: 0.98).",
         ),
     ] = None,
     labels: LabelsOption = None,
@@ -62,7 +68,7 @@ def select(
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,
 ) -> None:
-    """Select images: which to label first, which to look at, which to throw away.
+    """Select images: which to label first, which to check, which to remove.
 
     cacr select runs/photos photos/ --number 100 --out label-these.csv
 
@@ -74,7 +80,7 @@ def select(
 
     check_part(part)
     if threshold is not None and by != "duplicates":
-        raise UserError(f"--threshold is of --by duplicates, and changes nothing with --by {by}")
+        raise UserError(f"--threshold works only with --by duplicates, not with --by {by}")
     values = given(
         None,
         labels=labels,
@@ -103,7 +109,7 @@ def select(
     _tell(found, data)
     same = _same_images(data_root=data_root, download=download, part=part, images=images, features=features)
     if not len(selection.chosen):
-        show("what next? There is nothing to do: no image was selected.")
+        show("what next? Nothing to do: no image was selected.")
     elif by in ("duplicates", "outliers"):
         look = "" if by == "duplicates" else "Look at them first. "
         words = "cacr", "pretrain", data, "--images", f"except:{out}", "--out", "runs/without"
@@ -114,16 +120,16 @@ def select(
 
 
 def _after_selecting(run: Path, data: str, out: Path, labels: Path | None, same: tuple[object, ...]) -> str:
-    """What to do with images that are worth a label."""
+    """Suggest what to do with the images to label."""
     guess = shell_words(
         "cacr", "predict", run, data, "--labels", labels or out, *same, "--out", out.with_name("guesses.csv")
     )
     kept = f", and add its rows to {labels}" if labels else ""
-    return f"Fill in the column 'label' of {out}{kept}. Then guess the labels of all others: {guess}"
+    return f"Fill in the column 'label' of {out}{kept}. Then predict the labels of all other images: {guess}"
 
 
 def _same_images(**options: object) -> tuple[object, ...]:
-    """The options by which a further command sees the same images; those that were not given are left out."""
+    """The given options, as words of a command that uses the same images."""
     words: list[object] = []
     for name, value in options.items():
         if value is True:
@@ -136,22 +142,27 @@ def _same_images(**options: object) -> tuple[object, ...]:
 def predict(
     run: EncoderArgument,
     data: DataArgument,
-    out: Annotated[Path, typer.Option(parser=path, help="Guesses to write, the least certain first: .csv.")],
+    out: Annotated[
+        Path, typer.Option(parser=path, help="Predictions to write, the least certain first: .csv.")
+    ],
     labels: LabelsOption = None,
     classes: Annotated[
         str | None,
         typer.Option(
-            help='Names of classes, such as cat,dog,"something else": no labels; needs a text side.'
+            help='Names of classes, such as cat,dog,"something else", instead of labels; needs a text encoder.'
         ),
     ] = None,
     prompts: Annotated[
-        str, typer.Option(help="Sentences around --classes: plain, imagenet, or a .txt or .json file.")
+        str, typer.Option(help="Prompt templates for --classes: plain, imagenet, or a .txt or .json file.")
     ] = "plain",
     by: Annotated[
-        str, typer.Option(help="auto (the best by cross-validation), knn-1, knn-5, knn-20 or linear.")
+        str,
+        typer.Option(
+            help="Classifier: knn-1, knn-5, knn-20, linear, or auto (the best by cross-validation)."
+        ),
     ] = "auto",
     everything: Annotated[
-        bool, typer.Option("--all", help="Guess for labelled images too, to find wrong labels.")
+        bool, typer.Option("--all", help="Predict labelled images too, to find wrong labels.")
     ] = False,
     images: ImagesOption = None,
     features: FeaturesOption = None,
@@ -162,7 +173,7 @@ def predict(
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,
 ) -> None:
-    """Guess the labels of all images from the few that have one, or from words, with a confidence for each.
+    """Predict the labels of all images from a few labels, or from class names, with a confidence per image.
 
     cacr predict runs/photos photos/ --labels labels.csv --out guesses.csv
 
@@ -172,7 +183,7 @@ def predict(
 
     check_part(part)
     if prompts != "plain" and classes is None:
-        raise UserError("--prompts are the sentences around --classes: give both, or neither")
+        raise UserError("--prompts needs --classes: give both, or neither")
     values = given(
         None,
         labels=labels,
@@ -198,13 +209,13 @@ def predict(
     known = 0 if found.known is None else len(found.known.where)
     if guesses.judged is not None:
         show(
-            f"{guesses.by}: {100 * guesses.judged.accuracy:.1f} ± {100 * guesses.judged.spread:.1f} % right on labels "
-            f"that it did not learn from ({known:,} labels of {len(guesses.class_names)} classes, cross-validated)"
+            f"{guesses.by}: {100 * guesses.judged.accuracy:.1f} ± {100 * guesses.judged.spread:.1f} % right by "
+            f"cross-validation ({known:,} labels, {len(guesses.class_names)} classes)"
         )
     if guesses.others:
         show("not chosen: " + ", ".join(f"{n} {100 * j.accuracy:.1f} %" for n, j in guesses.others.items()))
     sure = int((guesses.confidence[:, 0] >= 0.9).sum())
-    show(f"{len(guesses.images):,} guesses, {sure:,} of them with a confidence of 0.9 or more: {out}")
+    show(f"{len(guesses.images):,} predictions, {sure:,} with a confidence of at least 0.9: {out}")
     _tell(found, data)
     same = _same_images(data_root=data_root, download=download, part=part, images=images, features=features)
     if classes is not None:
@@ -212,8 +223,8 @@ def predict(
             "cacr", "predict", run, data, "--labels", out, *same, "--out", out.with_name("better.csv")
         )
         show(
-            "note: no label has checked these confidences. what next? Correct some of the guesses, remove the other "
-            f"rows, and let a classifier learn from them: {again}"
+            "note: these confidences were not checked with labels. what next? Correct some predictions, remove the "
+            f"other rows, and train a classifier on them: {again}"
         )
         return
     more = shell_words(
@@ -223,16 +234,19 @@ def predict(
         *("--out", out.with_name("label-next.csv")),
     )
     show(
-        f"what next? The first guesses are the least certain: correct them. Or select what to label next: {more}"
+        f"what next? The first predictions are the least certain: correct them. Or select images to label next: {more}"
     )
 
 
 def group(
     run: EncoderArgument,
     data: DataArgument,
-    out: Annotated[Path, typer.Option(parser=path, help="Groups to write: .csv; their gallery is .html.")],
+    out: Annotated[
+        Path,
+        typer.Option(parser=path, help="Groups to write: .csv; the gallery gets the same name with .html."),
+    ],
     number: Annotated[
-        str, typer.Option(metavar="N", help="Number of groups; auto: where they are most clearly apart.")
+        str, typer.Option(metavar="N", help="Number of groups; auto: the number with the clearest groups.")
     ] = "auto",
     labels: LabelsOption = None,
     images: ImagesOption = None,
@@ -245,7 +259,7 @@ def group(
     download: Download = False,
     max_unreadable: MaxUnreadable = 0.1,
 ) -> None:
-    """Divide images into groups of similar ones, named by their labels where there are some.
+    """Divide images into groups of similar images, named by their labels if there are any.
 
     cacr group runs/photos photos/ --out groups.csv
     """
@@ -275,7 +289,7 @@ def group(
     show(f"{len(found):,} images in {len(groups.groups)} groups, silhouette {groups.silhouette:.2f}: {out}")
     if groups.silhouette < 0.1:
         show(
-            "note: the groups are hardly apart (below 0.1): they divide what is one cloud; look at the gallery"
+            "note: the groups overlap (silhouette below 0.1), so the borders are arbitrary; look at the gallery"
         )
     if page:
         show(f"gallery: {out.with_suffix('.html')}")
@@ -291,7 +305,7 @@ def _number(text: str) -> int | Literal["auto"]:
 
 
 def _tell(found: Any, data: str) -> None:
-    """What was left out, and how images and labels were read."""
+    """Print how many images are left out, and notes on images and labels."""
     if found.unreadable:
         show(left_out(found.unreadable, data))
     for note in (*found.reused, *found.notes):

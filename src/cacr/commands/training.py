@@ -21,15 +21,15 @@ from cacr.errors import UserError
 from cacr.shell import resume_command, shell_words
 
 STOPPED = 2
-"""Exit code after ``--on-collapse stop`` ended a run: something that the user can mend."""
+"""Exit code after ``--on-collapse stop`` ended a run: the user can fix the settings."""
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(parser=path, help="Run folder; a demo that is there is continued.")
-    ] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(parser=path, help="Run folder; an existing demo is continued.")] = Path(
+        "runs/demo"
+    ),
 ) -> None:
-    """Pretrain on handwritten digits, evaluate against two baselines, write a report: a few minutes."""
+    """Try cacr in a few minutes: pretrain on handwritten digits, compare with two baselines, write a report."""
     from cacr.commands.demo import run_demo
 
     with interruptible(out, shell_words("cacr", "demo", "--out", out)):
@@ -39,10 +39,12 @@ def demo(
 def pretrain(
     context: typer.Context,
     data: Annotated[
-        str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
+        str | None,
+        typer.Argument(help="A folder of images, or the name of a data set; see `cacr list sources`."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(parser=path, help="Run folder: absent or empty, or with --resume the run.")
+        Path | None,
+        typer.Option(parser=path, help="Run folder, new or empty; with --resume, the folder of the run."),
     ] = None,
     method: Annotated[str | None, pretrain_setting("method")] = None,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
@@ -53,7 +55,7 @@ def pretrain(
         str | None,
         typer.Option(
             metavar="VALUE",
-            help="With captions: clip, from scratch, or a local folder of Hugging Face (default: clip).",
+            help="With captions: clip (trained from scratch), or a local Hugging Face folder (default: clip).",
         ),
     ] = None,
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
@@ -75,18 +77,21 @@ def pretrain(
     download: Download = False,
     assignments: SetOption = None,
     config: Annotated[
-        Path | None, typer.Option(parser=path, help="YAML file of settings; flags win over it.")
+        Path | None, typer.Option(parser=path, help="YAML file of settings; flags override it.")
     ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(parser=path, help="Take the settings of another run, its steps too; flags win."),
+        typer.Option(
+            parser=path,
+            help="Copy the settings of another run, including its number of steps; flags override them.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print settings, sizes, memory and steps; train nothing.")
+        bool, typer.Option("--dry-run", help="Print settings, sizes, memory and steps, without training.")
     ] = False,
 ) -> None:
-    """Pretrain an encoder on images without labels, measured on held-out images and judged while it trains.
+    """Pretrain an encoder on images without labels, and check its health on held-out images during training.
 
     cacr pretrain photos/ --out runs/photos --time 30m
 
@@ -107,7 +112,7 @@ def pretrain(
         show("\n".join(describe_run(values, like=like, began=process_began())))
         return
     if out is None:
-        raise UserError("--out is missing: the folder of the run (only --dry-run needs none)")
+        raise UserError("--out is missing: give the folder of the run (only --dry-run works without)")
     from cacr.api import pretrain as train
     from cacr.diagnostics.selection import describe_best
     from cacr.reporting.next_step import next_lines
