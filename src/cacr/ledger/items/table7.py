@@ -1,9 +1,10 @@
 """Table 7: objects found by detectors that begin with ResNet-50s from ImageNet-1K: Pascal VOC, COCO's boxes and masks.
 
 Claim: CACR's encoders give better detectors than those of other contrastive systems.
-Protocol: the recipes of docs/detection.md (C4, 24,000 and 90,000 steps of 16 images). The paper does not say how long
-encoders were trained: here 200 epochs, as in table 5. Both groups of COCO come from one training. The paper quotes the
-rows without a recipe; its *scratch* is the row *before training*, which every table has. Pixels have no feature maps.
+Protocol: the recipes of docs/reference/protocols.md (C4, 24,000 and 90,000 steps of 16 images). The paper does not say
+how long encoders were trained: here 200 epochs, as in table 5. Both groups of COCO come from one training. The paper
+quotes the rows without a recipe; its *scratch* is the row *before training*, which every table has. Pixels have no
+feature maps.
 """
 
 from cacr.evaluation.detection.recipes import TABLE_7
@@ -82,7 +83,7 @@ add(
             CACR: (82.8, 57.9, 64.9, 59.8, 40.0, 42.7, 55.8, 35.0, 37.0),
         },
         needs=f"{NEEDS}; VOC 07+12 in DATA_ROOT/voc, COCO 2017 in DATA_ROOT/coco",
-        no_mini="its detectors and their ResNet-50s take days of several GPUs; docs/detection.md has what small "
+        no_mini="its detectors and their ResNet-50s take days of several GPUs; docs/results.md has what small "
         "encoders are worth to detectors on small data (benchmarks/detection.py)",
         quantity="AP (%)",
     )

@@ -40,9 +40,9 @@ add(
             ),
         ),
         paper={PUBLISHED: (19.8,), CLIP: (19.2,), CACR: (22.7,)},
-        needs="3.3 million images with captions in DATA_ROOT/cc3m (docs/captions.md), ImageNet-1K's validation images; "
-        "8 GPUs of 32 GB, a day per cell",
-        no_mini="thousands of captions are too few for any zero-shot accuracy on ImageNet; docs/captions.md has the "
+        needs="3.3 million images with captions in DATA_ROOT/cc3m (docs/how-to/captions.md), ImageNet-1K's validation "
+        "images; 8 GPUs of 32 GB, a day per cell",
+        no_mini="thousands of captions are too few for any zero-shot accuracy on ImageNet; docs/results.md has the "
         "comparison on 1,600 photos with five captions each (benchmarks/captions.py)",
     )
 )
