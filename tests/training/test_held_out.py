@@ -52,10 +52,10 @@ def test_how_many_are_held_out_is_what_the_words_say(images: int, held_out: int)
     assert len(hold_out(_images(images), _settings()).taken) == held_out
     said = PretrainSettings.model_fields["held_out"].description
     docs = Path(__file__).parents[2] / "docs"
-    (row,) = re.findall(r"^\| `held_out` \|.*", (docs / "training.md").read_text("utf-8"), re.MULTILINE)
-    (longer,) = re.findall(
-        r"^\| has none, 1,280.*", (docs / "diagnostics.md").read_text("utf-8"), re.MULTILINE
-    )
+    rules = (docs / "explanation" / "automatic-choices.md").read_text("utf-8")
+    measured = (docs / "reference" / "diagnostics.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| `held_out` \|.*", rules, re.MULTILINE)
+    (longer,) = re.findall(r"^\| no test part, 1,280.*", measured, re.MULTILINE)
     for text in (said, row, longer):
         for number in ("1,280", "twentieth", "256", "a thirty-second", "2,048"):
             assert number in text

@@ -1,4 +1,4 @@
-"""The verdict on a run in words, from its figures; where the bounds come from is in ``docs/diagnostics.md``."""
+"""The verdict on a run in words, from its figures; its bounds are explained in ``docs/explanation/verdict.md``."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
