@@ -1,4 +1,4 @@
-"""Draws repulsion.svg of docs/theory.md beside this file: `python docs/figures/repulsion.py`.
+"""Draws repulsion.svg of docs/explanation/objective.md beside this file: `python docs/figures/repulsion.py`.
 
 ``tests/losses/test_lemmas.py`` moves the same points.
 """

@@ -1,4 +1,4 @@
-"""Draws shrinking.svg of docs/theory.md beside this file: `python docs/figures/shrinking.py`.
+"""Draws shrinking.svg of docs/explanation/objective.md beside this file: `python docs/figures/shrinking.py`.
 
 ``tests/losses/test_shrinking.py`` trains the same points.
 """

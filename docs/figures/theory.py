@@ -1,4 +1,4 @@
-"""Draws the figures of docs/theory.md beside this file: `python docs/figures/theory.py`."""
+"""Draws the figures of docs/explanation/objective.md beside this file: `python docs/figures/theory.py`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The paper's lemmas where they are more than an identity: limits, optimisation, transport (docs/theory.md)."""
+"""The paper's lemmas that are more than identities: limits, optimisation, transport (docs/explanation/objective.md)."""
 
 import importlib.util
 import math

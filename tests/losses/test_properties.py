@@ -1,4 +1,4 @@
-"""The paper's properties and lemmas, each in the form in which it is true; docs/theory.md explains the rest.
+"""The paper's properties and lemmas, each in the form in which it is true (docs/explanation/objective.md).
 
 Tests are named after the property that they assert. Embeddings are random, of 2 to 16 dimensions, with 2 to 9
 images and 1 to 5 positives; temperatures are between 0.01 and 50.

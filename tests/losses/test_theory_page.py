@@ -1,10 +1,10 @@
-"""docs/theory.md names a property for each claim; each property has a test where the page says."""
+"""docs/explanation/objective.md names a property for each claim; each property has a test where the page says."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "objective.md").read_text(encoding="utf-8")
 MOST = "tests/losses/test_properties.py"
 
 
