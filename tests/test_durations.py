@@ -33,7 +33,7 @@ def test_what_is_no_time_is_told_how_one_is_written(written: object) -> None:
 
 @pytest.mark.parametrize("written", ["0s", "0h0m", "0.4s", "1000000h", "8760h1s"])
 def test_times_that_no_run_can_take_are_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="at least a second and at most 8,760h"):
+    with pytest.raises(ValueError, match="at least one second and at most 8,760h"):
         seconds_of(written)
 
 

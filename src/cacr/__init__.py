@@ -69,5 +69,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What an editor shows after ``cacr.``: the public names, and not what this file is made with."""
+    """The public names, for editors and ``dir(cacr)``."""
     return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""The functions with the commands' names: what ``cacr pretrain`` does, from Python."""
+"""Python functions with the names of the commands: ``cacr.pretrain`` does what ``cacr pretrain`` does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -47,15 +47,15 @@ def pretrain(
     began: float | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Pretrain an encoder under the eyes of the diagnostics, and write its report.
+    """Pretrain an encoder, check its health during training, and write its report.
 
     Args:
-        out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
+        out: the run folder, new or empty; with ``resume``, the folder of the run to continue.
         data: a folder of images, or the name of a data set.
         resume: continue the run in ``out``.
-        like: a run whose settings a new one takes, its steps among them, but not its data and its seed; those that
-            are given win.
-        began: when what ``time`` counts began, on the clock of ``time.monotonic``; now by default.
+        like: a run whose settings the new run copies, including its number of steps, but not its data and its seed;
+            settings that are given override them.
+        began: start of the time that ``time`` counts, on the clock of ``time.monotonic``; default: now.
         settings: every other setting by its name in :class:`cacr.config.PretrainSettings` (``time="30m"``), and options
             of the objective (``t_neg``) and of the views (``grey``).
     """
@@ -68,8 +68,8 @@ def pretrain(
             console.print(in_words(verdict))
         if outcome.status in ("finished", "stopped"):
             _save_readers(RunFolder(Path(out)), console)
-            console.print("writing the page of the run ...")
-            # As many images as may have a picture: more of them are for `cacr report`, where they are asked for.
+            console.print("writing the report of the run ...")
+            # As many images as may have a picture; `cacr report` can show more.
             write_report([Path(out)], points=MOST_PICTURES, stage=bar)
         else:
             refresh_report(Path(out))
@@ -77,7 +77,7 @@ def pretrain(
 
 
 def _save_readers(run: RunFolder, console: CleanConsole) -> None:
-    """Fit the readers of a run's encoders; a run without them is whole, and what they lack is told."""
+    """Fit the readers of a run's encoders; a run without readers is complete, and a note says why."""
     try:
         with bar("fitting the reader") as progress:
             save_readers(run, progress)
@@ -93,13 +93,13 @@ def evaluate(
     quick: bool = False,
     **settings: Any,
 ) -> list[Result]:
-    """Measure the encoder of a run; results are stored in its folder and shown in its report.
+    """Measure the encoder of a run; store the results in its folder and show them in its report.
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
-        data: labelled images that classifiers learn from.
+        data: labelled images that classifiers are trained on.
         protocol: what to measure, as names or as one string with commas.
-        quick: search fewer settings, in protocols that search (``search="quick"``).
+        quick: try fewer settings, in protocols that search for the best ones (``search="quick"``).
         settings: every other setting by its name in :class:`cacr.config.EvaluateSettings`, and those of the
             protocols (``k``, ``labels_per_class``).
     """
@@ -120,17 +120,17 @@ def evaluate_suite(
     tell: Callable[[str], None] = lambda line: None,
     **settings: Any,
 ) -> SuiteReport:
-    """Measure an encoder, and perhaps a second one, on many data sets.
+    """Measure an encoder, and optionally a second one, on many data sets.
 
-    A data set that fails is in the report's ``failures``; what was measured before is not measured again.
+    A data set that fails is listed in ``failures`` of the report; finished measurements are not repeated.
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: ``suite:PATH`` for the data sets in a folder, or one data set.
         against: a second run, measured in the same way.
         protocol: what to measure, as names or as one string with commas.
-        quick: search fewer settings, in protocols that search (``search="quick"``).
-        tell: gets a line for each data set.
+        quick: try fewer settings, in protocols that search for the best ones (``search="quick"``).
+        tell: is called with one line per data set.
         settings: as for :func:`evaluate`.
     """
     values, rival = (
@@ -153,7 +153,7 @@ def _evaluate_values(
 
 
 def _report(run: AnyPath) -> None:
-    """Write the page of a run anew, if it is one."""
+    """Write the report of a run again, if ``run`` is a run folder."""
     if is_first_process() and RunFolder(Path(run)).holds_run:
         refresh_report(Path(run))
 
@@ -169,20 +169,20 @@ def report(
     download: bool = False,
     points: int = MOST_POINTS,
 ) -> tuple[Path, str]:
-    """Write the page of one run, or of several side by side, with the map of their embeddings.
+    """Write the report of one run, or of several to compare, with the map of their embeddings.
 
     Args:
         runs: a run folder, or several.
-        out: the file; ``report.html`` in the folder of a single run by default.
-        data: whose images the map shows; by default those that the first run was trained on.
+        out: the file; default for a single run: ``report.html`` in its folder.
+        data: data whose images the map shows; default: the training data of the first run.
         images: a list of the images to use, or ``except:FILE``.
-        labels: a ``.csv`` file with the columns ``path`` and ``label``; left out: the data's own labels.
-        data_root: where named data sets lie; by default where the first run found them.
+        labels: a ``.csv`` file with the columns ``path`` and ``label``; default: the labels of the data itself.
+        data_root: folder of named data sets; default: that of the first run.
         download: allow downloads of data sets.
-        points: images on the map, over all runs; at most 50,000.
+        points: number of images on the map, over all runs; at most 50,000.
 
     Returns:
-        The file, and why it has no images (empty where it has).
+        The file, and why it has no images (empty if it has some).
     """
     paths = [runs] if isinstance(runs, str | PathLike) else runs
     return write_report(
@@ -209,7 +209,7 @@ def embed(*, run: AnyPath, data: AnyPath, out: AnyPath, **settings: Any) -> Writ
             ``max_unreadable`` of :func:`cacr.features.embed_source`.
 
     Returns:
-        How many images were written, and what was left out.
+        The number of images written, and notes on images left out.
     """
     with bar("encoding") as progress:
         return embed_source(Path(run), str(data), Path(out), progress=progress, **settings)
@@ -222,9 +222,9 @@ def search(
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
-        image: the path of an image, the name or number of one in the data, or words, for an encoder with a text side.
+        image: the path of an image, the name or number of one in the data, or words (for an image-text encoder).
         data: a folder of images, or the name of a data set.
-        out: a picture of what was found to write, which must not exist yet.
+        out: a picture of the images found, which must not exist yet.
         settings: ``k``, ``features``, ``cache``, ``images``, ``labels``, ``reader``, ``reader_components``, ``part``,
             ``data_root``, ``download`` and ``max_unreadable`` of :func:`cacr.features.search_source`.
     """
@@ -238,15 +238,15 @@ def search(
 
 
 def export(*, run: AnyPath, to: str, out: AnyPath, download: bool = False) -> Exported:
-    """Write the encoder of a run for other software, checked against the original, with a model card.
+    """Export the encoder of a run for other software, check it against the original, and write a model card.
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         to: ``hub``, ``timm``, ``torch``, ``onnx``, ``torchvision`` or ``detectron2``.
-        out: the file, or for ``hub`` the folder, which must not exist yet. Beside a file its description, its card
-            and, where the encoder has one, its reader are written: ``photos.json``, ``photos.md`` and
-            ``photos.reader.safetensors`` to ``photos.safetensors``; ``photos.onnx.json`` and so on to ``photos.onnx``.
-        download: let ``timm:NAME`` fetch timm's pretrained weights.
+        out: the file, or for ``hub`` the folder, which must not exist yet. Next to a file, its description, its card
+            and its reader (if there is one) are written: ``photos.json``, ``photos.md`` and
+            ``photos.reader.safetensors`` for ``photos.safetensors``; ``photos.onnx.json`` etc. for ``photos.onnx``.
+        download: allow the download of timm's pretrained weights for ``timm:NAME``.
     """
     with working("exporting, and comparing with the original"):
         return export_run(Path(run), to, Path(out), download=download)
@@ -259,14 +259,14 @@ def figures(
 
     Args:
         runs: run folders.
-        out: folder for the files; left out: ``figures`` in the run folder, or for several runs in the current one.
-        only: names of figures (``cacr list``); left out: all that can be drawn.
-        query: which of the kept images is the query of ``weights`` and ``tsne``.
+        out: folder for the files; default: ``figures`` in the run folder, or for several runs in the current folder.
+        only: names of figures (``cacr list figures``); default: all that can be drawn.
+        query: number of the stored image that is the query of ``weights`` and ``tsne``.
 
     Returns:
-        For each figure the files that were written, or why there are none.
+        For each figure, the files that were written, or why there are none.
     """
-    from cacr.reporting.figures import draw_figures  # here, because drawing takes long to import
+    from cacr.reporting.figures import draw_figures  # here, because the drawing library is slow to import
 
     with bar("drawing") as progress:
         folder = None if out is None else Path(out)
@@ -276,10 +276,10 @@ def figures(
 
 
 def compare(*, runs: Sequence[AnyPath], out: AnyPath | None = None) -> Comparison:
-    """Put runs side by side; those that differ in nothing but the seed are averaged.
+    """Compare runs; runs that differ only in the seed are averaged.
 
     Args:
-        runs: run folders that have been evaluated; the settings of the first are what others are compared with.
+        runs: run folders that have been evaluated; all are compared with the settings of the first.
         out: a ``.json`` file to write, which must not exist yet.
     """
     if out is not None:
@@ -303,21 +303,25 @@ def reproduce(
     jobs: int = 1,
     tell: Callable[[str], None] = lambda line: None,
 ) -> "Reproduced":
-    """Reproduce a table or figure of the paper; cells that have a record are not run again.
+    """Reproduce a table or figure of the paper; finished cells are not run again.
 
     Args:
-        item: its name (``table2``, ``figureA3``); ``cacr reproduce --list`` has them all.
+        item: its name (``table2``, ``figureA3``); ``cacr reproduce --list`` lists them all.
         scale: ``smoke``, ``mini`` or ``paper``.
         seeds: number of seeds, from 0.
-        match: what ``mini`` holds equal between rows.
+        match: what all rows of ``mini`` have in common.
         tune: choose learning rate and temperature of every row by trials on held-out training images.
-        out: the ledger.
-        data_root: where named data sets lie.
+        out: folder of the ledger.
+        data_root: folder of named data sets.
         download: allow downloads of data sets.
-        jobs: cells at a time, each in a process of its own.
-        tell: gets a line for each cell.
+        jobs: number of cells at the same time, each in its own process.
+        tell: is called with one line per cell.
     """
-    from cacr.ledger import Plan, orders_of, work_on_plan  # here, because drawing takes long to import
+    from cacr.ledger import (
+        Plan,
+        orders_of,
+        work_on_plan,
+    )  # here, because the drawing library is slow to import
 
     plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune)
     orders = orders_of(plan, Path(out), Path(data_root), download=download, jobs=jobs, tell=tell)

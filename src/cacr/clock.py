@@ -1,4 +1,4 @@
-"""When this process began, which is earlier than its first line: imports take seconds."""
+"""When this process started, which is seconds before its first line runs, because of imports."""
 
 import os
 import time
@@ -6,11 +6,11 @@ from pathlib import Path
 
 _FIRST_SEEN = time.monotonic()
 _START = 19
-"""Place of the starting time, in ticks since the machine began, among the fields after the name of the process."""
+"""Index of the start time (in ticks since boot) among the fields after the name of the process."""
 
 
 def process_began() -> float:
-    """The moment on the clock of ``time.monotonic``; that of the first import where the system does not tell."""
+    """Start of the process on the clock of ``time.monotonic``; the first import if the system does not report it."""
     try:
         fields = (
             Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""The functions with the commands' names that sort a collection of images: select, predict, group."""
+"""Python functions with the names of the commands that sort images: select, predict, group."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -32,16 +32,16 @@ def select(
     page: bool = True,
     **settings: Any,
 ) -> tuple[Collection, Selection]:
-    """Select images: which to label first, which to look at, which to throw away.
+    """Select images: which to label first, which to check, which to remove.
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: a folder of images, or the name of a data set.
-        out: a ``.csv`` file for their names, which must not exist yet; a contact sheet (``.html``) goes beside it.
+        out: a ``.csv`` file for their names, which must not exist yet; a contact sheet (``.html``) goes next to it.
         by: ``typical``, ``coverage``, ``k-means++``, ``outliers``, ``duplicates`` or ``uncertain`` (`cacr list ways`).
-        number: images to select; by default 100, and all copies.
-        threshold: correlation of pixels from which on two images are copies.
-        seed: of what is drawn.
+        number: number of images to select; default: 100, or all duplicates.
+        threshold: images are duplicates if their pixels correlate at least this much.
+        seed: seed of random draws.
         page: write the contact sheet too.
         settings: ``images``, ``labels``, ``features``, ``cache``, ``part``, ``data_root``, ``download``,
             ``max_unreadable``, ``reader`` and ``reader_components``, as for :func:`search`.
@@ -50,7 +50,7 @@ def select(
         The images, and which of them were selected.
     """
     targets = _new_list(out, page)
-    WAYS[by]  # an unknown name is told before anything is encoded
+    WAYS[by]  # report an unknown name before anything is encoded
     found = _collect(run, data, settings)
     with bar("selecting") as progress:
         selection = select_images(
@@ -75,29 +75,29 @@ def predict(
     seed: int = 0,
     **settings: Any,
 ) -> tuple[Collection, Guesses]:
-    """Guess the labels of images from the few that have one, or from the names of classes alone.
+    """Predict the labels of images from a few labels, or from the names of classes.
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: a folder of images, or the name of a data set.
-        out: a ``.csv`` file for the guesses, which must not exist yet; the least certain come first.
-        labels: a ``.csv`` file with the columns ``path`` and ``label``; left out: the data's own labels.
-        classes: names of classes with commas between them, for an encoder with a text side: no labels are needed.
-        prompts: the sentences around them: ``plain``, ``imagenet``, or a file.
-        by: ``auto``, ``knn-1``, ``knn-5``, ``knn-20`` or ``linear``.
-        all: guess for labelled images too, to find wrong labels.
-        seed: of the folds and of the linear classifier.
+        out: a ``.csv`` file for the predictions, which must not exist yet; the least certain come first.
+        labels: a ``.csv`` file with the columns ``path`` and ``label``; default: the labels of the data itself.
+        classes: names of classes, separated by commas, instead of labels; for an image-text encoder.
+        prompts: prompt templates for ``classes``: ``plain``, ``imagenet``, or a file.
+        by: the classifier: ``auto``, ``knn-1``, ``knn-5``, ``knn-20`` or ``linear``.
+        all: predict labelled images too, to find wrong labels.
+        seed: seed of the folds and of the linear classifier.
         settings: as for :func:`select`.
 
     Returns:
-        The images, and the guesses.
+        The images, and the predictions.
     """
     (target,) = _new_list(out, page=False)
     if classes is not None:
         names = class_list(classes)
         if labels is not None or all or by != "auto":
-            raise UserError("classes guesses by words alone: leave labels, by and all out")
-        read_prompts(prompts)  # what is wrong with them is told before anything is encoded
+            raise UserError("classes predicts from words only: leave out labels, by and all")
+        read_prompts(prompts)  # report problems before anything is encoded
         found = _collect(run, data, settings, words=True)
         guesses = predict_by_words(found, names, prompts=prompts)
         write_guesses(target, found, guesses)
@@ -119,14 +119,14 @@ def group(
     page: bool = True,
     **settings: Any,
 ) -> tuple[Collection, Groups]:
-    """Divide images into groups of similar ones.
+    """Divide images into groups of similar images.
 
     Args:
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: a folder of images, or the name of a data set.
-        out: a ``.csv`` file for the groups, which must not exist yet; a gallery is written beside it (``.html``).
-        number: groups, or ``auto``.
-        seed: of the first centres.
+        out: a ``.csv`` file for the groups, which must not exist yet; a gallery (``.html``) is written next to it.
+        number: number of groups, or ``auto``.
+        seed: seed of the first centres.
         page: write the gallery too.
         settings: as for :func:`select`.
 
@@ -144,7 +144,7 @@ def group(
 
 
 def _new_list(out: AnyPath, page: bool) -> list[Path]:
-    """A list to write, and the page beside it; refused where they exist, before anything is computed."""
+    """The paths of a list and its page; refuse existing files before anything is computed."""
     target = Path(out)
     require_new_file(target, (".csv",))
     beside = [target.with_suffix(".html")] if page else []
@@ -154,16 +154,16 @@ def _new_list(out: AnyPath, page: bool) -> list[Path]:
 
 
 def _collect(run: AnyPath, data: AnyPath, settings: Mapping[str, Any], *, words: bool = False) -> Collection:
-    """Images with their features and labels; settings are those of opening and those of encoding.
+    """Images with their features and labels; ``settings`` are those of opening and of encoding.
 
-    With ``words`` an encoder without a text side is refused before anything is encoded.
+    With ``words``, refuse an encoder that cannot encode text before anything is encoded.
     """
     encoding = ("features", "cache", "reader", "reader_components", "max_unreadable")
     opened = open_images(
         run, str(data), **{name: value for name, value in settings.items() if name not in encoding}
     )
     if words:
-        opened.encoder.text  # noqa: B018  (who knows no words says so)
+        opened.encoder.text  # noqa: B018  (raises an error if there is no text encoder)
     with bar("encoding") as progress:
         return opened.collect(
             progress=progress, **{name: settings[name] for name in encoding if name in settings}

@@ -1,4 +1,4 @@
-"""From an image file of any kind to plain 8-bit RGB."""
+"""Decode image files of any kind to 8-bit RGB."""
 
 import errno
 import os
@@ -14,10 +14,10 @@ from PIL import Image, UnidentifiedImageError
 from cacr.errors import UnreadableImageError, UserError
 
 IMAGE_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "JPEG2000", "GIF", "BMP", "DIB", "TIFF", "PPM")
-"""What is decoded, whatever a file's name says. Pillow knows more; for some it starts other programs."""
+"""Formats that are decoded, independent of the file name. Pillow knows more; for some it starts other programs."""
 
 LONGEST = 1000
-"""Length of an image, as a multiple of its width, above which it is refused."""
+"""Largest ratio of the sides of an image; longer images are refused."""
 
 _ORIENTATION_TAG = 0x0112
 _UPRIGHT = {
@@ -30,8 +30,8 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _SIDEWAYS = (5, 6, 7, 8)
-# What the file system says of a file that is the image's own trouble. Anything else (a failing disk, too many
-# open files) must not pass as a damaged image: it would silently change what is trained on.
+# Errors of the file system that mean a damaged image. Any other error (a failing disk, too many open files) must not
+# count as a damaged image: it would silently change the training data.
 _FILE_TROUBLE = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
@@ -39,25 +39,25 @@ _BEGINNINGS = (
     *(b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM"),
     *(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51"),
 )
-"""How JPEG, PNG, GIF, BMP, TIFF and JPEG 2000 files begin."""
+"""First bytes of JPEG, PNG, GIF, BMP, TIFF and JPEG 2000 files."""
 
 
 def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> Image.Image:
     """Decode one image to upright 8-bit RGB.
 
-    The EXIF orientation is applied, transparency is laid on white, the first frame stands for an animation,
-    16-bit grey is divided by 257, and 32-bit or float grey, which has no fixed range, is stretched to its
-    own extremes. Colour profiles are ignored.
+    The EXIF orientation is applied. Transparent images get a white background. Of an animation, the first frame is
+    used. 16-bit grey is divided by 257; 32-bit or float grey has no fixed range, so its own minimum and maximum
+    become black and white. Colour profiles are ignored.
 
     Args:
         file: a path, or an open binary file.
-        where: how messages name the image.
-        at_least: both sides of the result are at least this long where the image's own are; a large JPEG is
-            then decoded at a half, a quarter or an eighth of its size, which saves most of the work.
+        where: name of the image in messages.
+        at_least: both sides of the result have at least this length, if the image is large enough. A large JPEG is then
+            decoded at 1/2, 1/4 or 1/8 of its size, which saves most of the work.
 
     Raises:
-        UnreadableImageError: the image is damaged, not an image, or has more pixels than Pillow's
-            ``Image.MAX_IMAGE_PIXELS`` (a decompression bomb), or is no regular file.
+        UnreadableImageError: the image is damaged, not an image, not a regular file, or has more pixels than Pillow's
+            ``Image.MAX_IMAGE_PIXELS`` (a decompression bomb).
     """
     try:
         with open_image(file, where) as image:
@@ -67,13 +67,13 @@ def read_rgb(file: Path | BinaryIO, where: str, at_least: int | None = None) -> 
             rgb = _to_rgb(image)
     except (UserError, MemoryError):
         raise
-    except Exception as error:  # Pillow's format readers raise whatever the damage makes them
+    except Exception as error:  # Pillow's decoders raise many kinds of errors on damaged files
         raise unreadable(where, error) from error
     return rgb.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else rgb
 
 
 def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
-    """Read the header only; the size is known and checked, the pixels are not decoded."""
+    """Open an image and check its size, without decoding the pixels."""
     if isinstance(file, Path):
         require_regular(file, where)
     try:
@@ -99,7 +99,7 @@ def open_image(file: Path | BinaryIO, where: str) -> Image.Image:
 
 
 def has_image_content(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as an image of a format that is read; False where it cannot be looked at."""
+    """Whether a file starts like an image of a supported format; False if it cannot be read."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123  (millions of names)
             start = file.read(16)
@@ -113,10 +113,10 @@ def has_image_content(path: str | os.PathLike[str]) -> bool:
 
 
 def upright_size(path: Path, where: str) -> tuple[int, int]:
-    """Width and height of what :func:`read_rgb` gives, from the header alone.
+    """Width and height of the result of :func:`read_rgb`, from the header alone.
 
     Raises:
-        UnreadableImageError: as there.
+        UnreadableImageError: as :func:`read_rgb`.
     """
     with open_image(path, where) as image:
         return image.size[::-1] if _orientation(image) in _SIDEWAYS else image.size
@@ -129,10 +129,10 @@ def _formats() -> tuple[str, ...]:
 
 
 def require_regular(path: Path, where: str) -> None:
-    """Refuse pipes, sockets and devices, which would be waited for; what is missing shows when it is opened.
+    """Refuse pipes, sockets and devices, because reading them may block; missing files fail later, when opened.
 
     Raises:
-        UnreadableImageError: names the file as ``where``.
+        UnreadableImageError: the file is none of them; ``where`` names it.
     """
     with suppress(OSError):
         mode = path.stat().st_mode
@@ -141,13 +141,13 @@ def require_regular(path: Path, where: str) -> None:
 
 
 def unreadable(where: str, error: Exception) -> UserError:
-    """The damage of an image in words, or the trouble of the machine that only looks like it."""
+    """The error for an image that failed to load: damage of the image, or a failure of the file system."""
     if isinstance(error, OSError) and error.errno not in _FILE_TROUBLE:
         return UserError(
-            f"{where}: {error.strerror or error}; the file system failed, the image may be sound"
+            f"{where}: {error.strerror or error}; the file system failed, the image itself may be fine"
         )
     if isinstance(error, UnidentifiedImageError):
-        return UnreadableImageError(where, "not an image, or of an unknown format")
+        return UnreadableImageError(where, "not an image, or an unknown format")
     if isinstance(error, OSError) and error.errno is not None:
         return UnreadableImageError(where, str(error.strerror))
     return UnreadableImageError(where, str(error) or type(error).__name__)

@@ -1,4 +1,4 @@
-"""A process among those that were started together, by torchrun, by SLURM or by Fabric."""
+"""The position of this process among those started together by torchrun, SLURM or Fabric."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 SAID_SECONDS = 60.0
-"""How long a message counts as said. Processes that fail for one reason fail within this time of each other."""
+"""Seconds during which the same message is not repeated. Processes that fail together fail within this time."""
 
 _TOGETHER = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT")
 
@@ -20,7 +20,7 @@ _alone = ContextVar("alone", default=False)
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Work as if there were no other processes: for what is only counted, and must send nothing."""
+    """Work as if there were no other processes, and send nothing."""
     token = _alone.set(True)
     try:
         yield
@@ -29,8 +29,8 @@ def alone() -> Iterator[None]:
 
 
 def world_size() -> int:
-    """The number of processes that work together; 1 where there is no process group."""
-    import torch.distributed as dist  # here, because commands that compute nothing start without torch
+    """The number of processes that work together; 1 without a process group."""
+    import torch.distributed as dist  # here, so that commands that compute nothing start without torch
 
     if _alone.get():
         return 1
@@ -38,14 +38,14 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """The number of this process among them."""
+    """The rank of this process."""
     import torch.distributed as dist
 
     return dist.get_rank() if world_size() > 1 else 0
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that writes files: always, but for the others of several."""
+    """Whether this process writes the files: the first of several processes, or the only one."""
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
     if rank is None:  # Fabric's own launch with `nodes`: the user numbers machines, Fabric their processes
         return all(os.environ.get(name, "0") == "0" for name in ("NODE_RANK", "LOCAL_RANK"))
@@ -53,10 +53,10 @@ def is_first_process() -> bool:
 
 
 def first_to_say(message: str) -> bool:
-    """Whether no other process of this run and machine has said the same just now; a lone process always speaks.
+    """Whether no other process of this run and machine has just printed the same message; always True for one process.
 
-    Of processes that meet the same error one tells it. An error that a single process meets, wherever that is in the
-    order of ranks, is told too.
+    If several processes meet the same error, only one prints it. An error that a single process meets is printed too,
+    whatever its rank.
     """
     group = [f"{name}={os.environ[name]}" for name in _TOGETHER if name in os.environ]
     if not group:
@@ -70,12 +70,12 @@ def first_to_say(message: str) -> bool:
         with suppress(OSError):
             if (
                 time.time() - earlier.stat().st_mtime > SAID_SECONDS
-            ):  # of earlier runs, perhaps on the same port
+            ):  # left by earlier runs, perhaps on the same port
                 earlier.unlink()
     try:
         said.touch(exist_ok=False)
     except FileExistsError:
         return False
-    except OSError:  # rather twice than never
+    except OSError:  # better printed twice than never
         return True
     return True

@@ -1,4 +1,4 @@
-"""Files that are whole or absent and say which version wrote them, and their names as text."""
+"""Write files completely or not at all, check their format version, and make their names printable."""
 
 import contextlib
 import os
@@ -11,27 +11,27 @@ from pathlib import Path
 from cacr.config import FORMAT
 from cacr.errors import UserError
 
-_NO_UNICODE = re.compile("[\ud800-\udfff]")  # how Python holds the bytes of a name that is not UTF-8
+_NO_UNICODE = re.compile("[\ud800-\udfff]")  # how Python stores bytes of a file name that are not UTF-8
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_format(found: object, where: Path) -> None:
-    """Refuse files that another version of this software wrote, in a format that this one does not have."""
+    """Refuse a file in a format of another version of cacr."""
     if type(found) is not int:
-        raise UserError(f"{where} has no format version: it is damaged, or not a file of cacr")
+        raise UserError(f"{where} has no format version: it is damaged, or not a cacr file")
     if found > FORMAT:
         raise UserError(
             f"{where} has format {found}, this version of cacr reads up to {FORMAT}: upgrade cacr"
         )
     if found < FORMAT:
         raise UserError(
-            f"{where} has format {found}, of a version of cacr before this one, which reads format {FORMAT} only: "
-            "use that version, or train again"
+            f"{where} has format {found}, written by an older version of cacr; this version reads only format "
+            f"{FORMAT}: use the older version, or train again"
         )
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing: to a temporary name first, then renamed."""
+    """Write a complete file or nothing: write to a temporary name, then rename."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -40,7 +40,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):  # the write's own error is the one to tell
+        with contextlib.suppress(OSError):  # report the error of the write, not this one
             if temporary.is_dir():
                 shutil.rmtree(temporary)
             temporary.unlink(missing_ok=True)
@@ -48,13 +48,13 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A temporary name beside a file or folder, for writers that want a path: it is renamed when the block ends well.
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary path next to a file or folder; rename it on success.
 
     Raises:
         UserError: the file cannot be written.
     """
-    # However long the name is, this one is short; the suffix stays because writers go by it.
+    # This name is short even if the file's name is long. It keeps the suffix, because writers choose the format by it.
     temporary = path.with_name(f".cacr-{os.getpid()}.tmp{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,15 +63,15 @@ def appearing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
-        with contextlib.suppress(OSError):  # the write's own error is the one to tell
+        with contextlib.suppress(OSError):  # report the error of the write, not this one
             temporary.unlink(missing_ok=True)
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written, or made, before hours of work end there; nothing is left behind.
+    """Refuse a folder that cannot be created or written to, before hours of work; leave nothing behind.
 
     Raises:
-        UserError: says why.
+        UserError: with the reason.
     """
     try:
         nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -82,14 +82,14 @@ def require_writable(folder: Path) -> None:
 
 
 def require_new_file(path: Path, suffixes: Sequence[str]) -> None:
-    """Refuse a file that exists or cannot be written, before anything is computed for it.
+    """Refuse a file that exists or cannot be written, before anything is computed.
 
     Args:
         path: The file.
-        suffixes: What its name may end in.
+        suffixes: Allowed endings of its name.
 
     Raises:
-        UserError: says why.
+        UserError: with the reason.
     """
     if path.suffix.lower() not in suffixes:
         raise UserError(f"{path} must end in {' or '.join(suffixes)}")
@@ -103,12 +103,12 @@ def require_new_file(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def storable(name: str) -> str:
-    """A file's name as valid Unicode: bytes that are not UTF-8 as ``\\xff``."""
+    """A file name as valid Unicode: bytes that are not UTF-8 become ``\\xff``."""
     return _NO_UNICODE.sub(_escape, name)
 
 
 def printable(text: str) -> str:
-    """Text on one line, safe to print: as :func:`storable`, and control characters as ``\\n``, ``\\x1b``."""
+    """Text on one line, safe to print: like :func:`storable`, with control characters as ``\\n``, ``\\x1b``."""
     return _CONTROL.sub(_escape, storable(text))
 
 

@@ -1,4 +1,4 @@
-"""Settings made from plain values: every wrong one is named, all at once."""
+"""Create settings from plain values, and report all wrong values at once."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,14 +12,14 @@ from cacr.registry import nearest
 S = TypeVar("S", bound=Settings)
 
 MOST_SHOWN = 100
-"""Characters of a wrong value that a message repeats."""
+"""Largest number of characters of a wrong value that a message shows."""
 
 
 def make(kind: type[S], values: Mapping[str, Any]) -> S:
-    """Settings from plain values (strings are parsed).
+    """Create settings from plain values (strings are parsed).
 
     Raises:
-        SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
+        SettingsError: names every wrong setting at once, and suggests names for unknown ones.
     """
     try:
         return kind.model_validate(dict(values))
@@ -28,9 +28,9 @@ def make(kind: type[S], values: Mapping[str, Any]) -> S:
 
 
 def make_what_fits(kind: type[S], values: Mapping[str, Any]) -> tuple[S, list[str]]:
-    """Settings with the default in place of every wrong value, and what is wrong.
+    """Create settings with the default for every wrong value; also return what is wrong.
 
-    For those who look further before they report everything at once; with problems, the settings are not to be used.
+    Use this to check further before all problems are reported at once. If there are problems, do not use the settings.
     """
     try:
         return kind.model_validate(dict(values)), []
@@ -42,7 +42,7 @@ def make_what_fits(kind: type[S], values: Mapping[str, Any]) -> tuple[S, list[st
 
 
 def problems(kind: type[Settings], error: ValidationError) -> list[str]:
-    """What is wrong, one line for each setting."""
+    """What is wrong, one line per setting."""
     found: dict[str, str] = {}
     for item in error.errors():
         name = str(item["loc"][0])
@@ -52,13 +52,13 @@ def problems(kind: type[Settings], error: ValidationError) -> list[str]:
             about = kind.named()[name].description
             found[name] = f"{name} is missing" + (f": {about}" if about else "")
         else:
-            # A value that may also be 'auto' fails twice; the first, more telling reason stays.
+            # A value that may also be 'auto' fails twice; keep the first reason, which is clearer.
             found.setdefault(name, f"{name} {reason(item)}")
     return list(found.values())
 
 
 def reason(item: Mapping[str, Any]) -> str:
-    """What pydantic says of a wrong value, to be read after its name."""
+    """The reason why a value is wrong, as pydantic gives it, to follow the name of the setting."""
     text: str = item["msg"]
     got = repr(item["input"])
     shown = got if len(got) <= MOST_SHOWN else f"{got[:MOST_SHOWN]} ..."

@@ -1,8 +1,8 @@
-"""What people call a method, by name: ``cacr pretrain DATA --method byol``.
+"""Methods by name: ``cacr pretrain DATA --method byol``.
 
-A method is a framework, an objective, a head, a predictor, an optimiser and their options, whatever the data. A recipe
-is a method on given data, and has the sizes, rates and lengths of a publication; what stands here is for any images and
-any length, on one machine. Names of settings are those of :class:`cacr.config.PretrainSettings`.
+A method is a framework, an objective, a head, a predictor, an optimiser and their options, for any data. A recipe is a
+method on given data, with the sizes, rates and lengths of a publication. The methods here work for any images and any
+length, on one machine. Names of settings are those of :class:`cacr.config.PretrainSettings`.
 """
 
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ OWNED = frozenset(
         *("optimizer", "lr", "base_lr", "bias_base_lr", "weight_decay", "views", "weak_views"),
     }
 )
-"""Settings that a method may have. Those of a recipe or of another run fall away with its method."""
+"""Settings that a method may set. With another method, the values from a recipe or another run are dropped."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A framework with its objective, and the settings that make it what its name says.
+    """A framework with its objective, and the settings that define the method.
 
     Attributes:
-        name: as the command line knows it.
+        name: name on the command line.
         summary: one line for listings.
         framework: a name of ``cacr.frameworks.FRAMEWORKS``.
         objective: a name of ``cacr.losses.OBJECTIVES``.
-        framework_options: of the framework, where they are not its defaults.
-        objective_options: of the objective, where they are not its defaults.
-        settings: others of :data:`OWNED`, where they are not ``auto``.
-        any_framework: whether the name stands for the objective, in whatever framework.
+        framework_options: options of the framework that differ from its defaults.
+        objective_options: options of the objective that differ from its defaults.
+        settings: other settings of :data:`OWNED` that are not ``auto``.
+        any_framework: whether the name stands for the objective in any framework.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Method:
 
     def __post_init__(self) -> None:
         if strange := self.settings.keys() - OWNED:
-            raise ValueError(f"a method does not decide {', '.join(sorted(strange))}")
-        # listings take the first line of a registered thing's documentation
+            raise ValueError(f"a method cannot set {', '.join(sorted(strange))}")
+        # listings use the first line of the docstring
         object.__setattr__(self, "__doc__", self.summary)
 
     def values(self) -> dict[str, Any]:
-        """All that it sets, by the names of settings."""
+        """All settings of the method, by name."""
         return {
             "framework": self.framework,
             "objective": self.objective,
@@ -62,7 +62,7 @@ class Method:
         }
 
     def is_meant_by(self, framework: object, objective: object) -> bool:
-        """Whether what these two make is still what the name says."""
+        """Whether a framework and an objective still match the name."""
         return objective == self.objective and (self.any_framework or framework == self.framework)
 
 
@@ -82,7 +82,7 @@ _ONE_WAY: dict[str, Any] = {"symmetric": False, "in_batch": "off"}
 _add("cacr", "contrastive attraction and contrastive repulsion", "in_batch", "cacr", any_framework=True)
 _add(
     "simclr",
-    "tell an image's other view from all other images of the batch",
+    "find the other view of an image among all images of the batch",
     "in_batch",
     "info_nce",
     objective_options={"temperature": 0.1, "negatives": "all"},
@@ -98,7 +98,7 @@ _add(
 )
 _add(
     "moco_v2",
-    "momentum keys, and a queue of earlier ones as negatives",
+    "momentum keys, with a queue of earlier keys as negatives",
     "queue",
     "info_nce",
     framework_options=_ONE_WAY,
@@ -107,7 +107,7 @@ _add(
 )
 _add(
     "moco_v3",
-    "predictions against the momentum keys of the batch",
+    "predictions compared with the momentum keys of the batch",
     "momentum",
     "info_nce",
     objective_options={"temperature": 0.2, "negatives": "cross"},
@@ -122,7 +122,7 @@ _add(
 )
 _add(
     "simsiam",
-    "predict the held projection of another view, from the same encoder; no negatives",
+    "predict the projection of another view by the same encoder, without its gradient; no negatives",
     "siamese",
     "simsiam",
     settings={**_TWO, "head": "simsiam", "predictor": "simsiam"},
@@ -143,14 +143,14 @@ _add(
 )
 _add(
     "vicreg",
-    "equal views, dimensions that vary and do not repeat each other; no negatives (beyond the paper)",
+    "equal views; dimensions that vary and are not correlated; no negatives (not in the paper)",
     "in_batch",
     "vicreg",
     settings={**_TWO, "head": "barlow_twins", "sync_batch_norm": True},
 )
 _add(
     "lejepa",
-    "equal views, embeddings kept normal by SIGReg; no negatives (beyond the paper)",
+    "equal views; embeddings kept normally distributed by SIGReg; no negatives (not in the paper)",
     "in_batch",
     "lejepa",
     settings={
@@ -163,7 +163,7 @@ _add(
 )
 _add(
     "fnc",
-    "SimCLR whose likely false negatives are attracted instead",
+    "SimCLR that attracts likely false negatives",
     "in_batch",
     "info_nce",
     objective_options={
@@ -177,7 +177,7 @@ _add(
 )
 _add(
     "ascl",
-    "MoCo v2 with soft labels for negatives near the positive, found in a weak view",
+    "MoCo v2 with soft labels for negatives near the positive, computed from a weak view",
     "queue",
     "ascl",
     framework_options=_ONE_WAY,
@@ -185,7 +185,7 @@ _add(
 )
 _add(
     "adaclr",
-    "SimCLR whose nearest neighbours join the positives (their number and start approximate the paper's)",
+    "SimCLR with nearest neighbours as positives (their number and start approximate the paper's)",
     "in_batch",
     "adaclr",
     settings=_SIMCLR,
@@ -200,7 +200,7 @@ _add(
 )
 _add(
     "hard_negative",
-    "HN-CL: InfoNCE with hard negatives weighted up",
+    "HN-CL: InfoNCE with larger weights for hard negatives",
     "in_batch",
     "hard_negative",
     settings=_TWO,
@@ -208,14 +208,14 @@ _add(
 )
 _add(
     "cmc",
-    "contrastive multiview coding: InfoNCE between every two views",
+    "contrastive multiview coding: InfoNCE between each pair of views",
     "in_batch",
     "cmc",
     any_framework=True,
 )
 _add(
     "triplet",
-    "positives nearer than negatives by a margin",
+    "positives closer than negatives by a margin",
     "in_batch",
     "triplet",
     any_framework=True,
@@ -229,14 +229,14 @@ _TEXT: dict[str, Any] = {
 }
 _add(
     "clip",
-    "images against their captions, with a learned temperature (data with captions)",
+    "InfoNCE between images and captions, with a learned temperature (data with captions)",
     "image_text",
     "clip",
     settings=_TEXT,
 )
 _add(
     "cacr_text",
-    "images against their captions by attraction and repulsion (data with captions; --views 4: four crops)",
+    "CACR between images and captions (data with captions; --views 4: four crops per image)",
     "image_text",
     "cacr",
     objective_options={"t_neg": 2.0},

@@ -1,4 +1,4 @@
-"""Mean and standard deviation of each channel of well-known data, of values in [0, 1]."""
+"""Mean and standard deviation per channel of well-known data, for values in [0, 1]."""
 
 Statistics = tuple[float, ...]
 

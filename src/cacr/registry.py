@@ -1,4 +1,4 @@
-"""Name -> thing: one small decorator for objectives, frameworks, encoders, sources, presets and protocols."""
+"""Registries of objectives, frameworks, encoders, sources, presets and protocols by name, filled by a decorator."""
 
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def nearest(name: str, known: list[str], otherwise: str | None = None) -> str:
-    """A hint that names what the user may have meant; when nothing is close, ``otherwise`` or everything there is."""
+    """Suggest similar names; if there are none, return ``otherwise`` or list all known names."""
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(close)}?"
@@ -19,11 +19,11 @@ def nearest(name: str, known: list[str], otherwise: str | None = None) -> str:
 
 
 class UnknownNameError(UserError, LookupError):
-    """A name that no registry knows."""
+    """A name that is not in the registry."""
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name.
+    """Objects of one kind by name.
 
     Example:
         >>> shapes: Registry[type] = Registry("shape")
@@ -39,11 +39,11 @@ class Registry(Generic[T]):
         self._things: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that makes a thing known as ``name``."""
+        """A decorator that registers an object as ``name``."""
 
         def remember(thing: T) -> T:
             if name in self._things:
-                raise ValueError(f"two {self.kind}s are named {name!r}")
+                raise ValueError(f"there are two {self.kind}s with the name {name!r}")
             self._things[name] = thing
             return thing
 
@@ -55,13 +55,11 @@ class Registry(Generic[T]):
         return self._things[name]
 
     def get(self, name: str) -> T | None:
-        """The thing of this name; None where there is none."""
+        """The object with this name, or None."""
         return self._things[name] if name in self else None
 
     def __contains__(self, name: object) -> bool:
-        return (
-            isinstance(name, str) and name in self._things
-        )  # a list where a name belongs cannot be looked up
+        return isinstance(name, str) and name in self._things  # a list instead of a name cannot be looked up
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -74,5 +72,5 @@ class Registry(Generic[T]):
         return sorted(self._things)
 
     def summaries(self) -> dict[str, str]:
-        """The first line of each thing's docstring, by name."""
+        """The first docstring line of each object, by name."""
         return {name: (getdoc(self._things[name]) or "").split("\n", 1)[0] for name in self.names()}

@@ -1,4 +1,4 @@
-"""Commands that messages suggest, as they can be pasted into a shell."""
+"""Commands in messages, ready to paste into a shell."""
 
 import shlex
 
@@ -6,7 +6,7 @@ from cacr.files import printable
 
 
 def shell_words(*words: object) -> str:
-    """Words of a command line, those quoted that need it, safe to print.
+    """Words of a command line, quoted where needed, safe to print.
 
     Example:
         >>> shell_words("cacr", "report", "my runs/first")
@@ -16,5 +16,5 @@ def shell_words(*words: object) -> str:
 
 
 def resume_command(run: object, *options: str) -> str:
-    """What continues the run in a folder."""
+    """The command that continues the run in a folder."""
     return shell_words("cacr", "pretrain", "--out", run, "--resume", *options)

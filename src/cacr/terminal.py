@@ -1,4 +1,4 @@
-"""Printing for people: text as it is, but for what would steer the terminal; bars for what takes longer."""
+"""Print text without terminal control codes, and show progress bars."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -14,26 +14,26 @@ from cacr.files import printable
 
 
 class CleanConsole(Console):
-    """A console on which names and texts from files cannot move the cursor, ring, or colour what follows.
+    """A console that removes control codes from text: names from files cannot move the cursor or change colours.
 
-    Nothing is read as markup, and nothing is highlighted.
+    It does not interpret markup or highlight anything.
     """
 
     def __init__(self, *, stderr: bool = False, quiet: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, highlight=False, markup=False)
 
     def on_broken_pipe(self) -> None:
-        """Whoever read the output has left (``| head``): the work goes on, and nothing more is printed."""
+        """When the reader of the output is gone (``| head``), go on with the work and print nothing more."""
         self.quiet = True
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Text as it is shown: cleaned before it is measured, so that columns have room for it."""
+        """Clean text before its width is measured, so that columns fit."""
         return super().render_str(_clean(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The parts of what is printed, each cleaned; rich's own control codes stay."""
+        """Clean each part of the output; keep rich's own control codes."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(_clean(segment.text), segment.style)
 
@@ -44,7 +44,7 @@ def _clean(text: str) -> str:
 
 @contextmanager
 def bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar while the block runs; yields ``update(done, total)``. Nothing without a terminal."""
+    """Show a progress bar while the block runs; yields ``update(done, total)``. Shows nothing without a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = CleanConsole(stderr=True)
     with Progress(
@@ -56,7 +56,7 @@ def bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """Show that the block is at work when how far it has come cannot be known. Nothing without a terminal."""
+    """Show that the block is working, if its progress is unknown. Shows nothing without a terminal."""
     console = CleanConsole(stderr=True)
     if not console.is_terminal:
         yield

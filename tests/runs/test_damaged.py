@@ -367,4 +367,4 @@ def test_an_older_format_is_refused_in_one_sentence(damaged: Path, run: Call) ->
     (damaged / "config.yaml").write_text(config.replace("format: 1", "format: 0"))
     for command in (["report", damaged], ["pretrain", "--out", damaged, "--resume"], ["compare", damaged]):
         code, text = run(*command)
-        assert code == 2 and "has format 0, of a version of cacr before this one" in text
+        assert code == 2 and "has format 0, written by an older version of cacr" in text

@@ -87,7 +87,7 @@ def test_a_method_is_made_of_what_there_is(name: str) -> None:
 
 
 def test_a_method_decides_nothing_about_the_data() -> None:
-    with pytest.raises(ValueError, match="does not decide preset"):
+    with pytest.raises(ValueError, match="cannot set preset"):
         Method("x", "y", "in_batch", "cacr", settings={"preset": "cifar"})
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cacr.errors import UserError
-from cacr.files import appearing, require_new_file
+from cacr.files import atomic_path, require_new_file
 from cacr.reporting import PICTURES
 from cacr.training.announce import views_text
 from cacr.training.build import make_views_of
@@ -52,7 +52,7 @@ def draw_sheet(values: Mapping[str, Any], out: Path, *, images: int = 8) -> str:
     batch = first_batch(settings, data.training, images=images, world_size=place.world_size)
     sheet = contact_sheet(batch.images, batch.views, views.mean, views.std)
     try:
-        with appearing(out) as temporary:
+        with atomic_path(out) as temporary:
             sheet.save(temporary)
     except ValueError as error:  # such as more pixels than the format can hold
         raise UserError(f"cannot write the picture {out}: {error}") from None

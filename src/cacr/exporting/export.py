@@ -12,7 +12,7 @@ from cacr.encoders.reader_file import save_reader
 from cacr.errors import UserError
 from cacr.exporting.card import model_card
 from cacr.exporting.format import FORMATS, WEIGHTS_SUFFIX, Features, Files, Format
-from cacr.files import appearing, require_new_file, require_writable, write_atomically
+from cacr.files import atomic_path, require_new_file, require_writable, write_atomically
 from cacr.randomness import generator
 from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
@@ -75,7 +75,7 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path, *, download: boo
     if why := kind.refusal(encoder.info):
         raise UserError(why)
     encoder.info = _without_paths(encoder.info)
-    with appearing(out) as temporary:
+    with atomic_path(out) as temporary:
         kind.write(encoder, temporary)
         difference = largest_difference(encoder, kind.read(encoder.info, temporary))
         if not difference <= TOLERANCE:

@@ -16,7 +16,7 @@ from torch.nn.functional import normalize, pad
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.errors import MissingExtraError, UserError
 from cacr.exporting.format import FORMATS, Features, Format
-from cacr.files import appearing, write_atomically
+from cacr.files import atomic_path, write_atomically
 
 CHECKED_TEXTS = ("a photo of a dog", "two cats in the snow", "the")
 """Sentences whose vectors are compared with the original's."""
@@ -70,7 +70,7 @@ class OnnxFile(Format):
         tokens = side.tower.tokenise(CHECKED_TEXTS).values
         tokens = pad(tokens, (0, side.tower.context - tokens.shape[1]), value=side.tower.pad)
         program = _traced(_Texts(side.tower, side.head), tokens, "tokens", ["embeddings"], "the text encoder")
-        with appearing(path) as temporary:
+        with atomic_path(path) as temporary:
             program.save(temporary)
             session = onnxruntime.InferenceSession(temporary, providers=["CPUExecutionProvider"])
             (found,) = session.run(["embeddings"], {"tokens": tokens.numpy()})

@@ -12,7 +12,7 @@ from torch import Tensor
 from cacr.errors import MissingExtraError
 from cacr.features.index import Neighbours
 from cacr.features.layout import layout
-from cacr.files import appearing, require_new_file
+from cacr.files import atomic_path, require_new_file
 from cacr.reading.tables import write_table
 
 FORMATS = (".npz", ".parquet", ".csv")
@@ -51,7 +51,7 @@ class FeatureTable:
     def write(self, out: Path) -> None:
         """Write the file whole, or nothing."""
         write = {".npz": self._npz, ".parquet": self._parquet, ".csv": self._csv}[out.suffix]
-        with appearing(out) as temporary:
+        with atomic_path(out) as temporary:
             write(temporary)
 
     def _npz(self, path: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cacr.features.collection import Collection
-from cacr.files import appearing
+from cacr.files import atomic_path
 from cacr.reading.tables import write_table
 from cacr.sorting.group import Groups
 from cacr.sorting.predict import Guesses
@@ -55,5 +55,5 @@ def write_groups(out: Path, found: Collection, groups: Groups) -> None:
 
 
 def _write(out: Path, columns: list[str], rows: list[list[str]]) -> None:
-    with appearing(out) as temporary:
+    with atomic_path(out) as temporary:
         write_table(temporary, columns, rows)
