@@ -1,7 +1,7 @@
 """The paper's experiments as complete settings, by name: ``cacr pretrain --recipe NAME``; and the demo's.
 
 A recipe is a method on given data: it names one, and has the sizes, rates and lengths of a publication. What the paper
-leaves open is chosen as ``docs/frameworks.md`` says. A recipe is a starting point: settings that
+leaves open is chosen as ``docs/explanation/methods.md`` says. A recipe is a starting point: settings that
 are given beside it win. ``references/NAME.json`` holds what a recipe's own runs measured, where somebody ran them
 (``benchmarks/reference.py``); the page of a run with this recipe draws it behind the run's own curves.
 """
