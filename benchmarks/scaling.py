@@ -1,4 +1,4 @@
-"""Memory, traffic and time of a step for each process, as processes are added, against the formulas of docs/scaling.md.
+"""Memory, traffic and time of a step per process, against the formulas of docs/explanation/cost-of-a-step.md.
 
 Claims, each printed with what was measured:
 - ring: the memory of the loss is the same for 4 and for 8 processes with the same number of images each (with two

@@ -94,7 +94,7 @@ def training_need(
 
 
 def _others_embeddings(settings: ResolvedSettings, share: int, processes: int) -> int:
-    """What several processes hold of each other's embeddings: see "What a step costs a process" in docs/scaling.md."""
+    """What several processes hold of each other's embeddings: see docs/explanation/cost-of-a-step.md, Formulas."""
     if processes == 1:
         return 0
     block = 4 * settings.views * share * settings.dim
