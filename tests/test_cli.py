@@ -28,7 +28,7 @@ def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path)
     assert code == 0
     for fact in (
         "40 images in 2 classes",
-        "3 of each image",
+        "3 per image",
         "7 for each query",
         "parameters",
         "memory",

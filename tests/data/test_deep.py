@@ -117,7 +117,7 @@ def test_the_whole_way_with_two_channels(tmp_path: Path) -> None:
                 np.save(folder / f"{number}.npy", level + sixteen(24, 24, 2, seed=seed + number) // 32)
     data = f"deep:{tmp_path / 'cells'}"
     short = {"max_steps": 2, "epochs": 1, "batch_size": 4, "views": 2, "workers": 0, "width": 0.05}
-    with pytest.raises(UserError, match="hue mixes red, green and blue"):
+    with pytest.raises(UserError, match="hue needs RGB images"):
         cacr.pretrain(out=tmp_path / "no", data=data, hue=0.1, **short)
     run = tmp_path / "run"
     cacr.pretrain(out=run, data=data, **short)

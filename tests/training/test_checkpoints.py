@@ -45,7 +45,7 @@ def test_a_damaged_file_is_recognised_and_the_previous_one_used(tmp_path: Path, 
 def test_only_damaged_files_is_an_error_and_none_is_not(tmp_path: Path) -> None:
     assert load_latest(tmp_path, warn=pytest.fail) is None
     save_checkpoint(tmp_path, 1, _state(1)).write_bytes(b"nonsense")
-    with pytest.raises(UserError, match="every checkpoint"):
+    with pytest.raises(UserError, match="all checkpoints"):
         load_latest(tmp_path, warn=lambda text: None)
 
 

@@ -86,7 +86,7 @@ def test_of_few_images_none_is_taken_away() -> None:
     small = hold_out(_images(1200), _settings())
     assert small.origin == "training" and len(small.training) == 1200 and len(small.source) == 256
     assert "training images" in small.note
-    with pytest.raises(UserError, match="leaves nothing to train on"):
+    with pytest.raises(UserError, match="leaves no images to train on"):
         hold_out(_images(20), _settings(held_out=19))
 
 

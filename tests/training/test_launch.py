@@ -107,4 +107,4 @@ def test_two_processes_resume_and_report_errors(run: Run, runs: Path, tmp_path: 
     assert any(not before[name].equal(after[name]) for name in before)
     for path in (out / "checkpoints").iterdir():
         path.write_bytes(b"damaged")
-    refused(run, [*again, "--epochs", 3], "every checkpoint")
+    refused(run, [*again, "--epochs", 3], "all checkpoints")

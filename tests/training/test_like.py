@@ -77,7 +77,9 @@ def test_another_rate_for_256_images_replaces_the_rate(other: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("given", [{"time": "30m"}, {"recipe": "cifar10-cl"}])
 def test_a_time_or_a_recipe_beside_it_is_refused(given: dict[str, str], other: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=f"cannot be combined with {next(iter(given))}: give one of them"):
+    with pytest.raises(
+        SettingsError, match=f"cannot be combined with {next(iter(given))}: give only one of them"
+    ):
         _like(other, tmp_path, **given)
 
 
@@ -107,6 +109,6 @@ def test_seeds_of_one_run_are_the_same_run_but_for_the_seed(
     refused(
         run,
         ["pretrain", photos, "--like", first, "--time", "1m", "--out", tmp_path / "third"],
-        "--like takes",
+        "--like copies",
     )
     refused(run, ["pretrain", "--like", first, "--out", tmp_path / "third"], "data is missing")

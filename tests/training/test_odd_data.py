@@ -34,7 +34,7 @@ def test_shards_without_a_readable_image_are_refused(run: Run, tmp_path: Path) -
 def test_one_image_is_too_few_whatever_the_batch(run: Run, tmp_path: Path) -> None:
     save_images(tmp_path / "one", 1)
     out = ["--out", tmp_path / "run", "--set", "workers=0"]
-    refused(run, ["pretrain", tmp_path / "one", *out], "at least two are needed")
+    refused(run, ["pretrain", tmp_path / "one", *out], "training needs at least two")
 
 
 def test_the_size_of_views_is_image_size(run: Run, photos: Path, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_dry_run_needs_neither_data_nor_a_folder() -> None:
     )
     assert _row(result.output, "queue ") == "0.034 GB for 65,536 keys"
     assert _row(result.output, "processes") == "8, 32 of 256 images in each"
-    assert _row(result.output, "steps") == "5,005 an epoch, 1,001,000 in all; 512,512,000 views"
+    assert _row(result.output, "steps") == "5,005 per epoch, 1,001,000 in total; 512,512,000 views"
     assert _row(result.output, "lr") == "0.03 (= 0.03 x 256 / 256)"
     assert "'t_neg': 2.0" in result.output
     assert "  schedule: cosine_epochs" in result.output
@@ -146,7 +146,7 @@ def test_a_dry_run_counts_the_images_that_the_run_will_train_on(tmp_path: Path) 
 def test_a_dry_run_counts_what_an_imbalance_rule_leaves_without_the_data() -> None:
     lines = dry_run({"recipe": "cifar10-cacr-k4", "imbalance": "exponential"})
     assert any(line.startswith("data") and "7,904 images" in line for line in lines)
-    with pytest.raises(UserError, match="nothing is known of those of stl10"):
+    with pytest.raises(UserError, match="those of stl10 are not known"):
         dry_run({"recipe": "stl10-cacr-k4", "imbalance": "linear"})
 
 

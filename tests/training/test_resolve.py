@@ -98,9 +98,9 @@ def test_captions_are_asked_for_and_all_of_them_are_counted() -> None:
 
 
 def test_too_few_images_and_too_small_shares_are_refused() -> None:
-    with pytest.raises(UserError, match="a batch of 64 images needs at least so many, arrays has 10"):
+    with pytest.raises(UserError, match="batch size 64 exceeds the 10 images of arrays"):
         resolve(PretrainSettings(data="arrays", batch_size=64), _source(10, 32), world_size=1, device=CPU)
-    with pytest.raises(UserError, match="less than two images each"):
+    with pytest.raises(UserError, match="less than two images to each"):
         resolve(PretrainSettings(data="arrays", batch_size=4), _source(10, 32), world_size=4, device=CPU)
 
 
@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_told_at_once() -> None:
         "queue_size=205 is no multiple of the global batch, 8: give 208, or auto",
         "queue_size=205 is longer than the data set of 200 images",
         "patches of 16 pixels, which do not divide 40: give a multiple, such as 32",
-        "less than two images each",
+        "less than two images to each",
     ):
         assert part in str(caught.value), part
 

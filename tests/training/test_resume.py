@@ -239,7 +239,7 @@ def test_more_epochs_follow_the_schedule_of_the_longer_run(photos: Path, tmp_pat
 
 
 def test_a_resumed_run_keeps_its_settings(trained: Path) -> None:
-    with pytest.raises(SettingsError, match=r"views was 3 .* cannot change it to 4"):
+    with pytest.raises(SettingsError, match=r"views was 3 .* cannot be changed to 4"):
         pretrain({"views": 4}, trained, resume=True)
 
 

@@ -156,7 +156,7 @@ def test_what_was_chosen_is_said_with_its_reasons(machine: Machine, photos: Path
 
 
 def test_a_time_that_is_too_short_is_refused_with_one_that_is_not(machine: Machine, photos: Path) -> None:
-    with pytest.raises(UserError, match=r"time 12s is too short for 10 steps .*; give --time 1m or more"):
+    with pytest.raises(UserError, match=r"time 12s is too short for 10 steps .*; use --time 1m or more"):
         _fit(machine, photos, time="12s")
 
 
@@ -228,7 +228,7 @@ def test_a_resumed_run_keeps_its_steps_and_measures_nothing(
     outcome = pretrain(values, out, resume=True)
     assert (outcome.status, outcome.step, machine.measured) == ("finished", steps, 1)
     assert Run.open(out).settings.max_steps == steps
-    with pytest.raises(SettingsError, match=r"time was '20m' .* cannot change it to '40m'"):
+    with pytest.raises(SettingsError, match=r"time was '20m' .* cannot be changed to '40m'"):
         pretrain({"time": "40m"}, out, resume=True)
     # more epochs replace what was chosen
     assert pretrain({"epochs": 8}, out, resume=True).step == 8 * 4
@@ -269,10 +269,10 @@ def test_a_dry_run_measures_for_a_time_only(machine: Machine, photos: Path) -> N
     assert "note: time 1000h" in lines and "max_steps: 3" in lines
     lines = "\n".join(dry_run({"data": str(photos), "preset": "cifar"}))
     assert machine.measured == 1
-    assert "how many steps fit into an hour is measured when the run starts" in lines
+    assert "the number of steps in an hour is measured when the run starts" in lines
     assert "width: 0.25" in lines
     lines = "\n".join(dry_run({"recipe": "cifar10-cacr-k4", "time": "30m"}))
-    assert "how many steps fit into 30m" in lines
+    assert "the number of steps in 30m" in lines
 
 
 @pytest.mark.parametrize("written", ["0", "-5m", "abc", "1000000h"])
@@ -293,5 +293,5 @@ def test_a_time_and_another_length_are_refused(
     refused(
         run,
         ["pretrain", photos, "--out", tmp_path / "run", "--time", "30m", *other],
-        "both say how long the run is: give one of them",
+        "both set the length of the run: give only one of them",
     )

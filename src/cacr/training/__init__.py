@@ -1,1 +1,1 @@
-"""Training: settings checked and resolved, the loop, checkpoints, one process or many."""
+"""Training: check and resolve settings, the training loop, checkpoints, one or many processes."""

@@ -1,4 +1,4 @@
-"""What is printed before step 1 (the data, the views, the negatives, the cost), and when a run stops early."""
+"""Messages before step 1 (data, views, negatives, cost), and when a run stops early."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from cacr.training.resolve import keyed_views
 from cacr.training.rules import NARROW
 
 LONG_RUN = 3600.0
-"""Seconds on a CPU above which a narrower encoder is proposed."""
+"""Seconds on a CPU; for a longer run a narrower encoder is suggested."""
 
 
 def announce(
@@ -28,7 +28,7 @@ def announce(
     position: Position,
     need: Need,
 ) -> None:
-    """Print the facts of a run. Every process takes part, because the costs are measured."""
+    """Print the facts of a run. Every process must call this, because the cost is measured."""
     settings = job.settings
     cost = measure_cost(job, source)
     steps = (job.total_steps - position.step) * settings.accumulate
@@ -40,12 +40,12 @@ def announce(
     classes = source.class_counts()
     about = f"{len(source):,} images" + (f" in {len(classes)} classes" if classes else ", no labels")
     length = f"at most {settings.max_steps:,} steps" if settings.max_steps else f"{settings.epochs} epochs"
-    scaled = f", {settings.accumulate} batches a step" if settings.accumulate > 1 else ""
+    scaled = f", {settings.accumulate} batches per step" if settings.accumulate > 1 else ""
     lines = {
         "data": f"{source.name}: {about}",
         "views": views_text(settings),
         "encoder": f"{settings.encoder}, {_width(job)}{parameters / 1e6:.2f} M trained parameters with the head",
-        "method": settings.method or "a free combination",
+        "method": settings.method or "none (custom settings)",
         "objective": f"{settings.objective}{options}",
         "framework": f"{settings.framework}{framework_options}",
         "negatives": job.method.negatives_text(settings.batch_size, keyed_views(settings)),
@@ -66,17 +66,17 @@ def announce(
 
 
 def announce_stop(console: Console, run: RunFolder, position: Position, *, by_diagnostics: bool) -> None:
-    """Print where a run stopped before its end, and what continues it."""
-    # A run that its diagnostics have stopped would be stopped by them again.
+    """Print where a run stopped early, and the command that continues it."""
+    # Without this option, the diagnostics would stop the run again.
     options = ("--on-collapse", "warn") if by_diagnostics else ()
     again = resume_command(run.path, *options)
     console.print(f"stopped at step {position.step}; continue with: {again}", soft_wrap=True)
 
 
 def views_text(settings: ResolvedSettings) -> str:
-    """The views of a run in words."""
+    """Describe the views of a run."""
     options = "".join(f" {name}={value}" for name, value in settings.view_options.items())
-    return f"{settings.views} of each image, {settings.image_size} px, preset {settings.preset}{options}"
+    return f"{settings.views} per image, {settings.image_size} px, preset {settings.preset}{options}"
 
 
 def _width(job: Training) -> str:
@@ -91,11 +91,11 @@ def _machine(job: Training) -> str:
 
 
 def _advice(job: Training) -> str:
-    """What makes a long run on a CPU shorter."""
+    """Suggest how to make a long run on a CPU shorter."""
     settings = job.settings
-    faster = "--time 1h, or fewer --epochs or --views, take less"
+    faster = "to save time, use --time 1h, fewer --epochs or fewer --views"
     if settings.encoder != "small_alexnet":
         faster = f"--encoder small_alexnet --width {NARROW:g} --set image_size=64 is several times faster"
     elif settings.width > NARROW:
         faster = f"--width {NARROW:g} is several times faster"
-    return f"this is more than an hour on a CPU; {faster}"
+    return f"this takes more than an hour on a CPU; {faster}"

@@ -1,4 +1,4 @@
-"""An average of the weights over the steps of a run, which moves less than they do."""
+"""Moving average of the weights over the steps of a run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,14 +8,15 @@ from torch import Tensor, nn
 
 
 class Average:
-    """The exponential moving average of all trained weights of a model, from those that it starts with on.
+    """Exponential moving average of all trained weights of a model.
 
-    After each step: average <- keep average + (1 - keep) weights. Of the first weights keep^steps is left in it, which
-    is what a training that continues from good ones wants. Buffers, such as batch-norm statistics, are not averaged.
+    After each step: average <- keep average + (1 - keep) weights. It starts from the first weights, whose share after
+    some steps is keep^steps: this suits a training that continues from good weights. Buffers, such as batch-norm
+    statistics, are not averaged.
 
     Args:
-        model: Whose weights are followed.
-        keep: Share that the average keeps of itself at a step.
+        model: The model.
+        keep: Share of the average that stays at each step.
     """
 
     def __init__(self, model: nn.Module, keep: float) -> None:
@@ -25,22 +26,22 @@ class Average:
 
     @torch.no_grad()
     def follow(self) -> None:
-        """Take a step towards the weights."""
+        """Update the average after a step."""
         torch._foreach_lerp_(list(self.state().values()), list(self._weights.values()), 1 - self._keep)
 
     def state(self) -> dict[str, Tensor]:
-        """The averages by name; at first the weights themselves."""
+        """The averages by name; before the first step, the weights themselves."""
         if not self._mean:
             self._mean = {name: weight.detach().clone() for name, weight in self._weights.items()}
         return self._mean
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with averages that fit."""
+        """Load averages from a checkpoint."""
         self._mean = {name: state[name].to(weight.device) for name, weight in self._weights.items()}
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """While it lasts, the model has the averages in place of its weights."""
+        """Context manager: the model has the averages instead of its weights."""
         self._swap()
         try:
             yield

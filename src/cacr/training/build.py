@@ -1,4 +1,4 @@
-"""From resolved settings to what the loop works with: views, loader, model, optimiser, schedule."""
+"""Build the objects of the training loop from resolved settings: views, loader, model, optimiser, schedule."""
 
 from dataclasses import replace
 from functools import partial
@@ -30,21 +30,21 @@ def build_training(
     *,
     new: bool,
 ) -> Training:
-    """Everything that the loop works with.
+    """Build everything that the training loop needs.
 
     Args:
-        fabric: the process, its device and its numbers.
-        settings: of the run.
-        run: where it is kept.
+        fabric: the process, its device and its precision.
+        settings: settings of the run.
+        run: its folder.
         source: the images to train on.
-        new: whether it begins here; the weights of another come from its checkpoint.
+        new: whether the run starts here; a resumed run gets its weights from a checkpoint.
     """
     preset, views = preset_of(settings), make_views_of(settings, fabric.device)
-    # Weights from elsewhere and images are for the start only: they need not exist any more when a run is resumed.
+    # Only a new run needs initial weights and images for them: they may be gone when a run is resumed.
     filters = partial(filters_from_images, fabric, settings, preset, source) if new else None
     init = settings.init if new else None
     if not new and settings.framework_options.get("image_trained") is False:
-        init = str(run.path)  # features of images are kept below, before the checkpoint is loaded
+        init = str(run.path)  # stored features are computed below, before the checkpoint is loaded
     method, notes = build_method(settings, init, filters)
     encoder = method.encoder
     encoder.info = replace(
@@ -97,12 +97,12 @@ def build_training(
 
 
 def preset_of(settings: ResolvedSettings) -> Preset:
-    """The view preset, at the size and with the options that the settings ask for."""
+    """The view preset, with the size and options of the settings."""
     return PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
 
 
 def make_views_of(settings: ResolvedSettings, device: torch.device | None = None) -> Views:
-    """What makes the views of a run."""
+    """The object that makes the views of a run."""
     preset = preset_of(settings)
     return Views(
         preset.for_views(settings.views, settings.weak_views), preset.mean, preset.std, device=device
@@ -118,7 +118,7 @@ def make_loader(
     world_size: int = 1,
     pin_memory: bool = False,
 ) -> Loader:
-    """The batches of a run, as one of its processes gets them."""
+    """The batches of a run for this process."""
     return Loader(
         source,
         batch_size=settings.batch_size,

@@ -1,4 +1,4 @@
-"""Captions of a run: which are read in a step, what is wrong with those of a source, and what is kept of them."""
+"""Captions of a run: which ones a step reads, problems with them, and the text encoder that is saved."""
 
 from itertools import chain, islice
 from pathlib import Path
@@ -19,18 +19,18 @@ from cacr.training.networks import hidden_width
 S = TypeVar("S", bound=PretrainSettings)
 
 COUNTED = 10_000
-"""Captions, from the first on, that are counted for how many are too long."""
+"""Number of captions that are checked for their length."""
 
 
 def read_captions(method: ImageText, batch: Batch, seed: int, epoch: int) -> Tensor:
-    """What the framework takes of a batch's captions; an image gets the same ones whichever process reads it."""
-    assert batch.captions is not None  # with_captions has seen to it
+    """Captions of a batch, as the framework takes them; an image gets the same captions in any process."""
+    assert batch.captions is not None  # checked by with_captions
     named = zip(batch.index.tolist(), batch.captions, strict=True)
     return method.read_captions([drawn(each, method.captions, seed, epoch, n) for n, each in named])
 
 
 def with_captions(source: Source, settings: PretrainSettings) -> Source:
-    """The source without empty sentences, where the framework reads captions.
+    """The source without empty captions, if the framework reads captions.
 
     Raises:
         UserError: the source has no captions, or some of its images have none.
@@ -41,7 +41,7 @@ def with_captions(source: Source, settings: PretrainSettings) -> Source:
         return source.with_notes(
             f"the captions of {source.name} are not used: --method clip trains with them"
         )
-    if isinstance(source, StreamSource):  # its captions come with its images
+    if isinstance(source, StreamSource):  # captions come together with the images
         if most_captions(source) == 0:
             raise _no_captions(source)
         streamed = source.with_notes()
@@ -53,18 +53,18 @@ def with_captions(source: Source, settings: PretrainSettings) -> Source:
 
 
 def notes_on_captions(method: Framework, source: Source) -> list[str]:
-    """How many captions are cut, and what is computed once."""
+    """Notes: how many captions are cut, and what is computed only once."""
     if not isinstance(method, ImageText):
         return []
     sentences = list(islice(chain.from_iterable(source.captions or ()), COUNTED))
     notes = [*method.tower.notes_on_length(sentences)]
     if not method.text_trained:
-        notes.append("the text encoder is not trained: its features of captions are computed once")
+        notes.append("the text encoder is not trained: the features of captions are computed once")
     return notes
 
 
 def save_text(job: Training, folder: Path) -> None:
-    """Write the text side of a run's encoder beside it, where it has one."""
+    """Write the text encoder of a run next to its image encoder, if there is one."""
     method, settings = job.method, job.settings
     if isinstance(method, ImageText):
         side = TextSide(method.tower, method.text_head, method.head, scale_of(method))
@@ -74,7 +74,7 @@ def save_text(job: Training, folder: Path) -> None:
 
 
 def scale_of(method: Framework) -> float:
-    """The factor of cosines in the softmax over captions: what CLIP learned, or 2 t- of CACR."""
+    """The factor on cosines in the softmax over captions: learned by CLIP, 2 t- in CACR."""
     objective = method.objective
     if (log_scale := getattr(objective, "log_scale", None)) is not None:
         return float(log_scale.detach().exp().clamp(max=objective.most))
@@ -86,7 +86,7 @@ def scale_of(method: Framework) -> float:
 
 
 def with_own_tower(settings: S, run: RunFolder) -> S:
-    """The settings of a run that is there, with the text tower that travels with it in place of where it came from."""
+    """Settings of an existing run, with the text encoder in its folder instead of its original path."""
     if not FRAMEWORKS[settings.framework].reads_captions or (tower := own_tower(run.path)) is None:
         return settings
     return settings.model_copy(
@@ -95,7 +95,7 @@ def with_own_tower(settings: S, run: RunFolder) -> S:
 
 
 def as_given(settings: ResolvedSettings, given: PretrainSettings) -> ResolvedSettings:
-    """Resolved settings with the text tower where the user has it, as the run folder keeps them."""
+    """Resolved settings with the path of the text encoder that the user gave, as the run folder stores them."""
     if "text_encoder" not in given.framework_options:
         return settings
     named = {"text_encoder": given.framework_options["text_encoder"]}
@@ -105,6 +105,6 @@ def as_given(settings: ResolvedSettings, given: PretrainSettings) -> ResolvedSet
 def _no_captions(source: Source) -> UserError:
     has = "classes only" if source.labels is not None else "images only"
     return UserError(
-        f"{source.name} has no captions ({has}), and this method compares images with captions: give pairs:FILE.jsonl, "
-        "or wds: or hf: data with a text for each image; without captions choose another --method, such as cacr"
+        f"{source.name} has no captions ({has}), but this method needs them: give pairs:FILE.jsonl, wds: or hf: data "
+        "with texts; for images without captions choose another --method, such as cacr"
     )

@@ -1,4 +1,4 @@
-"""From what a user typed to settings: every wrong name and value is found, and reported at once."""
+"""Turn user input into settings; find every wrong name and value, and report them all at once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,17 +21,18 @@ from cacr.views import PRESETS
 from cacr.views.presets import option_names
 
 VIEW_OPTIONS = option_names(local=True) - {"size"}
-"""Settings of the views; their size is ``image_size``, which the encoder must know too."""
+"""Options of the views, except their size: that is ``image_size``, which the encoder needs too."""
 
 
 def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
-    """Settings from flat names and values.
+    """Settings from names and values.
 
-    A name is a setting of :class:`PretrainSettings`, else an option of the chosen framework (``queue_size``),
-    else one of the objective (``t_neg``), else one of the view preset (``grey``).
+    A name is a setting of :class:`PretrainSettings`, an option of the chosen framework (``queue_size``), of the
+    objective
+    (``t_neg``) or of the view preset (``grey``). The first match is used.
 
     Raises:
-        SettingsError: with every wrong name and value.
+        SettingsError: lists every wrong name and value.
     """
     found = _sort(values)
     problems = found.problems
@@ -61,7 +62,7 @@ def check_settings(values: Mapping[str, Any]) -> PretrainSettings:
 
 @dataclass
 class _Sorted:
-    """Values by where they belong."""
+    """Values by the object that they belong to."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     framework: dict[str, Any] = field(default_factory=dict)
@@ -95,7 +96,7 @@ def _sort(values: Mapping[str, Any]) -> _Sorted:
 
 
 def _owner(name: str) -> str:
-    """Which frameworks or objectives that were not chosen have an option of this name."""
+    """Frameworks or objectives that were not chosen, but have an option of this name."""
     frameworks = [f"framework {kind}" for kind in FRAMEWORKS if name in FRAMEWORKS[kind].option_names()]
     objectives = [f"objective {kind}" for kind in OBJECTIVES if name in objective_option_names(kind)]
     owners = [*frameworks, *objectives]
@@ -117,9 +118,9 @@ def objective_option_names(objective: str) -> list[str]:
 
 
 def _parse(options: dict[str, Any], thing: type | None) -> tuple[dict[str, Any], list[str]]:
-    """Options of a framework or an objective as the types of its arguments, and what cannot be read so.
+    """Convert options to the types of the arguments of a framework or objective; also return what cannot be converted.
 
-    ``auto`` is what is not given.
+    ``auto`` counts as not given.
     """
     if thing is None or not isinstance(options, Mapping):
         return options, []
@@ -135,9 +136,9 @@ def _parse(options: dict[str, Any], thing: type | None) -> tuple[dict[str, Any],
 
 
 def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[str]:
-    """What is wrong with names and options that refer to registered things, and with missing extras.
+    """Problems with names and options of registered objects, and missing extras.
 
-    An objective can be tried with its options only where these could be read.
+    An objective can be built only if its options could be converted.
     """
     attempts: list[Callable[[], object]] = [
         lambda: settings.method is None or METHODS[settings.method],
@@ -165,7 +166,7 @@ def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[st
 
 
 def _check_objective(settings: PretrainSettings) -> None:
-    """Build the objective, so that it looks at its options, and ask the framework whether it can use it."""
+    """Build the objective, which checks its options, and ask the framework whether it can use it."""
     kind, options = OBJECTIVES[settings.objective], settings.objective_options
     kind(**options)
     if settings.framework not in FRAMEWORKS:
@@ -173,7 +174,7 @@ def _check_objective(settings: PretrainSettings) -> None:
     framework = FRAMEWORKS[settings.framework]
     if unused := framework.meaningless_options & options.keys():
         raise UserError(
-            f"{', '.join(sorted(unused))} means nothing in framework {settings.framework}: leave it out"
+            f"{', '.join(sorted(unused))} has no effect in framework {settings.framework}: leave it out"
         )
     preset = PRESETS.get(settings.preset)
     local = preset is not None and preset.local is not None
@@ -183,28 +184,28 @@ def _check_objective(settings: PretrainSettings) -> None:
     if settings.exchange == "ring" and not objective.supports_ring:
         given = "".join(f" with {name}={value}" for name, value in options.items())
         raise UserError(
-            f"exchange ring cannot serve objective {settings.objective}{given}: it needs the embeddings of all "
-            "processes in one place; use exchange=gather"
+            f"exchange=ring does not work with objective {settings.objective}{given}, which needs the embeddings of "
+            "all processes in one place: use exchange=gather"
         )
 
 
 def _check_views(settings: PretrainSettings) -> None:
     if "size" in settings.view_options:
-        raise UserError("view_options cannot have a size: set image_size")
+        raise UserError("view_options has no size: set image_size instead")
     PRESETS[_a_preset(settings)].with_options(**settings.view_options)
 
 
 def _check_number_of_views(settings: PretrainSettings) -> None:
-    """One view has no other one to be compared with, but where there are captions."""
+    """Require two views, because a view needs another one to compare with; one is enough with captions."""
     fewest = (FRAMEWORKS.get(settings.framework) or Framework).fewest_views
     if (
         str(settings.views).isdecimal() and int(settings.views) < fewest
-    ):  # a text where other values are wrong
+    ):  # still a string if it could not be converted
         raise UserError(f"views must be greater than or equal to {fewest} (got {settings.views})")
 
 
 def _a_preset(settings: PretrainSettings) -> str:
-    """The preset whose options are meant; any simple one while it is not known."""
+    """The preset whose options are meant; any simple preset if it is not known yet."""
     return settings.preset if settings.preset in PRESETS else "cifar"
 
 

@@ -1,7 +1,7 @@
-"""Checkpoints: atomic, verified, the last two kept.
+"""Checkpoints: written atomically, verified by a checksum; the last two are kept.
 
-A file is named ``step-00001234.9f3c01ab.pt``: the step, and the CRC-32 of its content, so that a damaged file
-is recognised before anything is read from it.
+A file name such as ``step-00001234.9f3c01ab.pt`` holds the step and the CRC-32 of the content. A damaged file is
+detected before anything is loaded from it.
 """
 
 import os
@@ -24,7 +24,7 @@ _NAME = re.compile(r"step-(\d{8})\.([0-9a-f]{8})\.pt")
 
 
 class _Checksum:
-    """A file for writing that computes the CRC-32 of what passes."""
+    """A file for writing that also computes the CRC-32 of the data."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -39,9 +39,9 @@ class _Checksum:
 
 
 def save_checkpoint(folder: Path, step: int, state: State) -> Path:
-    """Write ``state`` and then remove all but the last two checkpoints.
+    """Write ``state``, then remove all checkpoints except the last two.
 
-    Nothing is lost when this fails: earlier checkpoints are removed only after the new one is on the disk.
+    If this fails, nothing is lost: earlier checkpoints are removed only after the new one is on the disk.
     """
     temporary = folder / ".writing.tmp"
     try:
@@ -54,7 +54,7 @@ def save_checkpoint(folder: Path, step: int, state: State) -> Path:
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "inline_container" not in str(error):
-            raise  # torch's writer reports a full disk as a RuntimeError, but not every one is of the writer
+            raise  # torch's writer reports a full disk as a RuntimeError, but other RuntimeErrors are bugs
         temporary.unlink(missing_ok=True)
         kept = list_checkpoints(folder)
         hint = (
@@ -78,10 +78,10 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def load_checkpoint(path: Path) -> State:
-    """The state in ``path``, after its checksum has been verified.
+    """Load the state in ``path``, after checking its checksum.
 
     Raises:
-        UserError: when the file is damaged.
+        UserError: the file is damaged.
     """
     require_file(path)
     match = _NAME.fullmatch(path.name)
@@ -91,19 +91,19 @@ def load_checkpoint(path: Path) -> State:
 
 
 def load_latest(folder: Path, warn: Callable[[str], None]) -> State | None:
-    """The newest checkpoint that is whole, or None when there is none at all.
+    """The newest undamaged checkpoint, or None if there is no checkpoint.
 
     Raises:
-        UserError: when checkpoints exist but every one is damaged.
+        UserError: there are checkpoints, but all are damaged.
     """
     found = list_checkpoints(folder)
     for _, path in reversed(found):
         try:
             return load_checkpoint(path)
         except UserError as error:
-            warn(f"{error}; falling back to the previous checkpoint")
+            warn(f"{error}; using the previous checkpoint")
     if found:
-        raise UserError(f"every checkpoint in {folder} is damaged: start the run again with another --out")
+        raise UserError(f"all checkpoints in {folder} are damaged: start again with another --out")
     return None
 
 

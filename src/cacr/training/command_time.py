@@ -1,7 +1,7 @@
-"""Where the time of ``cacr pretrain`` goes, beside its steps: what comes before, between and after them.
+"""Estimate the time of ``cacr pretrain`` apart from its steps: before, between and after them.
 
-Seconds that are not measured when a run starts were found on an AMD EPYC server, as time of one of its cores, and count
-for more where other programs slow this one down. ``benchmarks/time_kept.py`` prints whether they hold elsewhere.
+Some times are not measured when a run starts. They were measured on an AMD EPYC server, as time of one core, and are
+scaled up if other programs slow this one down. ``benchmarks/time_kept.py`` checks them on another machine.
 """
 
 import math
@@ -23,52 +23,52 @@ from cacr.views import Views
 from cacr.views.presets import probe_test
 
 READ = 64
-"""Images that are read to learn how long one takes."""
+"""Number of images that are read to measure the time per image."""
 
 READER_IMAGES, PAGE_IMAGES = 4096, 4000
-"""Images, at most, that the reader is fitted to and that the page shows."""
+"""Largest number of images that the reader is fitted to and that the report shows."""
 
 LOOK_SECONDS = 0.1
-"""Of a measurement, beside passing the images through the encoder: 0.6 s in all for 75 images of 64 pixels and 1.9 s
-for 250, of which each takes eight passes."""
+"""Seconds of a measurement in addition to the encoder: 0.6 s in total for 75 images of 64 pixels and 1.9 s for 250;
+each image passes the encoder eight times."""
 
 FIRST_LOOK = 1.4
-"""Times a later measurement that the first one takes, which looks at pixels too: 0.8 s and 2.5 s."""
+"""The first measurement takes this many times longer, because it also examines pixels: 0.8 s and 2.5 s."""
 
 READER_SECONDS = 0.3
-"""Of fitting the reader, beside encoding: 1.0, 3.4 and 9.4 s in all for 300, 1,425 and 4,096 images."""
+"""Seconds to fit the reader in addition to encoding: 1.0, 3.4 and 9.4 s in total for 300, 1,425 and 4,096 images."""
 
 PAGE_SECONDS, PAGE_SECONDS_AN_IMAGE, MAPPED = 2.2, 0.005, 2000
-"""Of the page, beside reading and encoding its images: their map, neighbours and pictures, 2.2 + 0.005 min(n, 2000)
-for n of them, because not all go through t-SNE. In all 4.3, 13.7 and 23.0 s for 300, 1,500 and 4,000."""
+"""Seconds to write the report in addition to reading and encoding images: map, neighbours and pictures. 2.2 + 0.005
+min(n, 2000) for n images, because not all go through t-SNE. In total 4.3, 13.7 and 23.0 s for 300, 1,500, 4,000."""
 
 START_SECONDS = 2.0
-"""Of starting loaders and threads, of modules that are imported late, and of the end of the process."""
+"""Seconds to start loaders and threads, to import modules late, and to end the process."""
 
 PROBE_STEPS, PROBE_SECONDS = 5, 5.0
-"""Of the cost that is measured and announced before the first step, at most."""
+"""Largest number of steps and seconds of the cost measurement before the first step."""
 
 SAVED_BYTES = 5e8
-"""Of a checkpoint, written in a second with its checksum: 100 MB took 0.1 s of a core, and the disk some time more."""
+"""Bytes of a checkpoint written per second, with checksum: 100 MB took 0.1 s of a core, plus some time of the disk."""
 
 
 PROBED = 0.2
-"""Seconds of computing in which it is seen how much other programs slow this one down."""
+"""Seconds of computing to measure how much other programs slow this one down."""
 
 
 class Command(NamedTuple):
-    """What is known of a command when it has measured its steps.
+    """What is known about a command after its steps were measured.
 
     Attributes:
-        passed: seconds since it began.
-        opening: seconds that opening the data took, and will take again for the reader.
-        reading: seconds an image, by all processes that decode.
-        images: to train on.
-        measured: images that the diagnostics look at.
-        per_epoch: steps of an epoch.
+        passed: seconds since it started.
+        opening: seconds to open the data; the reader will need them again.
+        reading: seconds per image, with all decoding processes.
+        images: number of images to train on.
+        measured: number of images of the diagnostics.
+        per_epoch: steps per epoch.
         state: bytes of a checkpoint.
-        slowed: how many times longer other programs make a computation.
-        observed: whether there are diagnostics, a reader and a page.
+        slowed: factor by which other programs slow down a computation.
+        observed: whether there are diagnostics, a reader and a report.
     """
 
     passed: float
@@ -83,9 +83,9 @@ class Command(NamedTuple):
 
 
 def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
-    """The price of a run whose bare steps take ``step`` seconds.
+    """The price of a run whose steps alone take ``step`` seconds.
 
-    A view that only passes forward takes about half the time of one in training (:data:`FORWARD_COST`), which is
+    A view that only passes forward takes about half the time of a view in training (:data:`FORWARD_COST`), which is
     known from the step.
     """
     view = step / (settings.accumulate * settings.batch_size * settings.views)
@@ -110,18 +110,18 @@ def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
 
 
 def _steps_between_saves(settings: ResolvedSettings, command: Command, step: float) -> int:
-    """``auto``: whole epochs, as many as take at least some seconds."""
+    """``auto``: the number of whole epochs that take at least some seconds."""
     if settings.checkpoint_every_steps != "auto":
         return settings.checkpoint_every_steps
     return command.per_epoch * max(1, math.ceil(AUTO_CHECKPOINT_SECONDS / (step * command.per_epoch)))
 
 
 def slowdown(clock: Clock = time.monotonic, computing: Clock = time.thread_time) -> float:
-    """How many times longer a computation takes here than it would if it had a core for itself; at least 1.
+    """Factor by which a computation is slower than on a free core; at least 1.
 
     Args:
-        clock: seconds since some moment.
-        computing: seconds that this thread has had a core.
+        clock: returns seconds.
+        computing: returns the seconds of core time of this thread.
     """
     started, before = clock(), computing()
     while (own := computing() - before) < PROBED:
@@ -130,7 +130,7 @@ def slowdown(clock: Clock = time.monotonic, computing: Clock = time.thread_time)
 
 
 def reading_seconds(settings: ResolvedSettings, source: Source) -> float:
-    """Seconds that an image takes until the encoder can see it, where all workers of a process read."""
+    """Seconds per image until the encoder can use it, if all workers of a process read."""
     preset = preset_of(settings)
     seen = probe_test(settings.image_size, preset.mean, preset.std)
     views = Views(seen.views, seen.mean, seen.std)

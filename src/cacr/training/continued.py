@@ -1,4 +1,4 @@
-"""What weights from elsewhere decide of the training that continues from them."""
+"""Settings that follow from the initial weights of a run (``init``)."""
 
 from typing import Any
 
@@ -10,27 +10,27 @@ from cacr.reading.files import any_path
 from cacr.shell import shell_words
 
 TIMM = "timm"
-"""An ``init`` of this name: timm's pretrained weights of the encoder that is named beside it."""
+"""Value of ``init`` for timm's pretrained weights of the chosen encoder."""
 
 LEAST_RESNET = 128
-"""Views in pixels for a ResNet with the first layer of large images: smaller ones would get another first layer."""
+"""Smallest views, in pixels, for a ResNet with the first layer for large images; smaller views get another one."""
 
 
 def continued(settings: PretrainSettings) -> PretrainSettings:
-    """Settings in which what ``init`` decides is no longer ``auto``: encoder, width and how images are normalised.
+    """Replace ``auto`` where ``init`` decides: encoder, width and the normalisation of images.
 
-    Weights that know images in one normalisation lose by another, before a single step: 4.3 points of a ridge
-    classifier in ``docs/results.md``. So the views of a training have that of its weights, unless another is given.
+    Weights that were trained with one normalisation are worse with another, even before the first step: 4.3 points of
+    a ridge classifier in ``docs/results.md``. So the views use the normalisation of the weights, if no other is given.
 
     Raises:
-        UserError: there are no such weights, or they may not be fetched.
+        UserError: the weights do not exist, or must not be downloaded.
     """
     if settings.init is None:
         return settings
     init = _whole(settings.init, settings.encoder)
     if is_fetched(init) and not settings.download:
         given = shell_words("--init", settings.init)
-        raise UserError(f"{given} fetches weights from the network: allow it with --download")
+        raise UserError(f"{given} downloads weights: allow it with --download")
     found = _described(init, settings)
     chosen: dict[str, Any] = {"init": init}
     if found is not None:
@@ -43,7 +43,7 @@ def continued(settings: PretrainSettings) -> PretrainSettings:
 
 
 def _whole(init: str, encoder: str) -> str:
-    """The weights by a name that means the same from every folder."""
+    """The name of the weights with absolute paths, valid in any folder."""
     if init == TIMM:
         if encoder == "auto":
             raise UserError("--init timm needs the name of a model: write --init timm:NAME")
@@ -55,7 +55,7 @@ def _whole(init: str, encoder: str) -> str:
 
 
 def _described(init: str, settings: PretrainSettings) -> EncoderInfo | None:
-    """The encoder of the weights; None of a file that fits the encoder that is named, but says not what it is."""
+    """The encoder of the weights; None for a file that fits the chosen encoder but does not describe itself."""
     try:
         return load_encoder(init, with_reader=False, download=settings.download).info
     except UserError:

@@ -1,4 +1,4 @@
-"""What a step costs: its time, measured here."""
+"""Measure the time of a training step on this machine."""
 
 import copy
 import time
@@ -18,7 +18,7 @@ from cacr.training.optimizers import RATE_BATCH
 from cacr.views import Views
 
 PROBE_SECONDS = 0.5
-"""The probe grows until a step of it takes this long."""
+"""The test batch grows until its step takes this long, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -26,28 +26,28 @@ class StepCost:
     """The time of a training step in one process.
 
     Attributes:
-        seconds: of making the views and of the forward and backward pass.
+        seconds: time to make the views and for the forward and backward pass.
     """
 
     seconds: float
 
 
 def measure_cost(job: Training, source: Source) -> StepCost:
-    """Time steps of a copy of what will be trained, on views of noise; every process must call this.
+    """Time steps of a copy of the model on views of noise; every process must call this.
 
-    The probe starts with a few images and grows towards this process's share of a batch only where that is quick;
-    its time is then scaled to it.
+    The test batch starts with a few images. It grows towards this process's share of a batch only while steps are
+    fast; the measured time is then scaled up.
     """
     fabric, images = job.fabric, max(2, job.settings.batch_size // job.fabric.world_size)
     probe = copy.deepcopy(job.method).to(fabric.device).train()
     count = min(images, 4)
     while True:
         times = []
-        for _ in range(3):  # the first warms caches; the quicker of the others is least disturbed
+        for _ in range(3):  # the first fills caches; the faster of the other two is disturbed least
             started = time.perf_counter()
             _probe_step(fabric, probe, _noise_input(job, source, count))
             times.append(time.perf_counter() - started)
-        # All processes must go through the same probes, because the objective may talk to the others.
+        # All processes must run the same steps, because the objective may communicate.
         seconds = float(fabric.broadcast(min(times[1:])))
         if count == images or seconds > PROBE_SECONDS:
             break
@@ -56,13 +56,13 @@ def measure_cost(job: Training, source: Source) -> StepCost:
 
 
 def _noise_input(job: Training, source: Source, count: int) -> list[Tensor]:
-    """What the framework would take of ``count`` images; of kept features those of the first images."""
+    """Input of the framework for ``count`` images; for stored features, those of the first images."""
     views = noise_views(job.views, source, count) if job.features is None else [job.features[:, :count]]
     return [x.to(job.fabric.device) for x in (*views, *job.method.blank_captions(count))]
 
 
 def noise_views(views: Views, source: Source, count: int) -> list[Tensor]:
-    """Views of ``count`` images of noise, made as those of a source will be."""
+    """Views of ``count`` noise images, made in the same way as those of a source."""
     draw = generator("noise")
 
     def noise(*shape: int) -> Tensor:
@@ -86,6 +86,6 @@ def _probe_step(fabric: Fabric, probe: Framework, views: Sequence[Tensor]) -> No
 
 
 def rate_text(settings: ResolvedSettings) -> str:
-    """The peak learning rate, and what it is for a batch of 256: it is scaled in proportion to the batch."""
+    """The peak learning rate, and its value for a batch of 256: the rate is proportional to the batch."""
     images = settings.batch_size * settings.accumulate
     return f"{settings.lr:.4g} (= {settings.lr * RATE_BATCH / images:.4g} x {images} / {RATE_BATCH})"

@@ -1,4 +1,4 @@
-"""The images of a run: opened, freed of unreadable ones, made unbalanced where asked, divided, and described."""
+"""The images of a run: open them, drop unreadable ones, apply the imbalance rule, split and describe them."""
 
 import time
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from cacr.training.resolve import Described, describe
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The images to train and to measure on, and how they were found.
+    """The images to train on and to measure on.
 
     Attributes:
-        held_out: what is trained on and what is measured on.
-        problems: images that were left out because they cannot be read.
-        kept: numbers of the images that an imbalance rule kept; None without one.
-        opening: seconds that all this took.
+        held_out: images to train on and images to measure on.
+        problems: images that are left out because they are unreadable.
+        kept: numbers of the images that an imbalance rule kept; None without a rule.
+        opening: seconds that the preparation took.
     """
 
     held_out: HeldOut
@@ -44,11 +44,11 @@ class TrainingData:
 
     @cached_property
     def described(self) -> Described:
-        """What settings are resolved by; of image files a few are opened."""
+        """The properties of the images that settings depend on; opens a few image files."""
         return describe(self.training, held_out=len(self.held_out.taken), measured=len(self.measured))
 
     def record(self, run: RunFolder, found_later: Iterable[Problem] = ()) -> None:
-        """Store which images were left out, kept and held out, and those that turned out unreadable since."""
+        """Store which images were left out, kept and held out, and which were found unreadable later."""
         problems = [*self.problems, *found_later]
         if problems:
             lines = "".join(f"{problem}\n" for problem in problems)
@@ -58,18 +58,18 @@ class TrainingData:
         self.held_out.record(run)
 
     def notes(self, run: RunFolder, *, observed: bool) -> list[str]:
-        """What the user should know about the images."""
+        """Notes on the images for the user."""
         left_out = f"{len(self.problems)} unreadable images are left out; they are listed in {run.unreadable}"
         notes = [*self.training.notes, *([left_out] if self.problems else [])]
         return [*notes, self.held_out.note] if observed or self.held_out.taken else notes
 
 
 def prepare_data(settings: PretrainSettings, resumed: RunFolder | None = None) -> TrainingData:
-    """Open the images of a run and look at every file.
+    """Open the images of a run and check every file.
 
     Args:
-        settings: which images.
-        resumed: the run to continue, which keeps its division of them.
+        settings: decide which images.
+        resumed: the run to continue; its split is used again.
     """
     started = time.monotonic()
     prepared = prepare(_open(settings), max_unreadable=settings.max_unreadable)
@@ -78,7 +78,7 @@ def prepare_data(settings: PretrainSettings, resumed: RunFolder | None = None) -
 
 
 def describe_images(settings: PretrainSettings) -> Described:
-    """What a new run would train on if every file can be read."""
+    """Describe the training images of a new run, as if every file is readable."""
     return _divided(_open(settings), settings).described
 
 
@@ -99,7 +99,7 @@ def _divided(
     problems: tuple[Problem, ...] = (),
     resumed: RunFolder | None = None,
 ) -> TrainingData:
-    """What an imbalance rule leaves of the images, divided into those to train on and those to measure on."""
+    """Apply the imbalance rule, then split the images into those to train on and those to measure on."""
     kept = None
     if settings.imbalance != "none":
         source, indices = imbalanced(source, settings.imbalance, settings.imbalance_seed)

@@ -1,4 +1,4 @@
-"""The error of a run that has left the finite numbers."""
+"""The error of a run with numbers that are not finite."""
 
 from cacr.errors import UserError
 from cacr.runs.folder import RunFolder
@@ -7,7 +7,7 @@ from cacr.training.checkpoints import list_checkpoints
 
 
 class DivergedError(UserError):
-    """A figure of the run is not finite any more; ``what`` says which."""
+    """A number of the run is no longer finite; ``what`` says which."""
 
     def __init__(self, run: RunFolder, step: int, what: str) -> None:
         self.what = what

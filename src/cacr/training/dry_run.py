@@ -1,4 +1,4 @@
-"""What a run would be: every resolved setting, its size, its memory and its steps, without data or training."""
+"""``--dry-run``: print every resolved setting, the size, memory and steps of a run, without training."""
 
 import time
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ from cacr.training.timed import Timed, fit_time, is_timed, preferred
 def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float | None = None) -> list[str]:
     """Lines that describe a run.
 
-    The data is looked at where it is given; otherwise what the recipe knows of it is enough. The model is built
-    without memory, so that it may be larger than this machine. A machine is measured only for a time that is given:
-    of the default on a CPU the settings are those that are tried first.
+    The data is opened if it is given; otherwise the description in the recipe is used. The model is built without
+    memory, so it may be too large for this machine. Speed is measured only if ``time`` is given; for the default time
+    on a CPU, the settings are those that a run tries first.
 
     Args:
-        values: settings by name, ``recipe`` among them.
-        like: a run whose settings are taken; those of ``values`` win.
-        began: when what ``time`` counts began, on the clock of ``time.monotonic``; now by default.
+        values: settings by name, including ``recipe``.
+        like: a run whose settings are copied; ``values`` override them.
+        began: start of the time that ``time`` counts, on the clock of ``time.monotonic``; default: now.
     """
     recipe = RECIPES.get(str(values.get("recipe")))
     merged = completed(values, like)
@@ -59,7 +59,7 @@ def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float
         else:
             settings = preferred(settings, data, place)
             notes.append(
-                f"how many steps fit into {settings.time or 'an hour'} is measured when the run starts"
+                f"the number of steps in {settings.time or 'an hour'} is measured when the run starts"
             )
     resolved = place.resolved(settings, data)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
@@ -74,19 +74,19 @@ def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float
 
 
 def _measured(fabric: Fabric, settings: PretrainSettings, began: float) -> Timed:
-    """What a run of a given time would be; in each process."""
+    """Plan a run with a given time, in each process."""
     return fit_time(fabric, settings, RunFolder(Path()), prepare_data(settings), began=began, observed=True)
 
 
 def needed_memory(asked: PretrainSettings) -> str:
-    """The memory of a run in words, and what is free.
+    """Describe the memory of a run, and the free memory.
 
     Raises:
         UserError: its data cannot be opened.
     """
     data, place = describe_images(asked), Place.of(asked)
     need = place.need(place.resolved(preferred(asked, data, place), data), data)
-    return need.in_words() + (", which is too little" if lacking(need, place.device) else "")
+    return need.in_words() + (", which is not enough" if lacking(need, place.device) else "")
 
 
 def _describe(
@@ -100,13 +100,13 @@ def _describe(
     share = -(-batch // world)
     rows = {
         "data": f"{data.name}: {data.images:,} images, about {data.side} px",
-        "parameters": f"{_count(trained):,} trained, {_count(held):,} held "
-        f"({_count(list(method.encoder.parameters())):,} of them the encoder that is kept)"
+        "parameters": f"{_count(trained):,} trained, {_count(held):,} not trained "
+        f"({_count(list(method.encoder.parameters())):,} of them the encoder that is saved)"
         if held
         else f"{_count(trained):,} ({_count(list(method.encoder.parameters())):,} of them the encoder)",
         "negatives": method.negatives_text(batch, keyed_views(settings)),
         "processes": f"{world}, {share:,} of {batch:,} images in each",
-        "steps": f"{length.per_epoch:,} an epoch, {length.total:,} in all; "
+        "steps": f"{length.per_epoch:,} per epoch, {length.total:,} in total; "
         f"{length.total * settings.accumulate * batch * views:,} views",
         "lr": rate_text(settings),
         "memory": memory,

@@ -1,4 +1,4 @@
-"""The encoder of a run on disk, with its text side and the first layer of its head where these are kept."""
+"""Write the encoder of a run, with its text encoder and the first layer of its head if there are any."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from cacr.training.job import Position, Training
 
 
 def write_encoder(job: Training, position: Position, folder: Path, measured: dict[str, Any]) -> None:
-    """Write the encoder, with what was last measured of it."""
+    """Write the encoder, with its last measurements."""
     encoder = job.method.encoder
     training = job.summary(position) | {"diagnostics": measured}
     save_encoder(folder, encoder, replace(encoder.info, training=training))

@@ -1,7 +1,7 @@
-"""Lightning Fabric, without the seconds that it would spend on importing another package.
+"""Import Lightning Fabric without the slow import of torchmetrics.
 
-Fabric asks torchmetrics for its version, and to import that imports torchvision, transformers and SciPy where they are
-installed: more than half of the time that a training process took to start. Here it is told the version instead.
+Fabric asks for the version of torchmetrics. To import torchmetrics also imports torchvision, transformers and SciPy if
+they are installed, which took more than half of the start of a training process. Here Fabric only gets the version.
 """
 
 import sys
@@ -15,7 +15,7 @@ _ASKED = "torchmetrics"
 
 @contextmanager
 def _known_version() -> Iterator[None]:
-    """Put a module that only has a version in the place of one that is installed and not imported yet."""
+    """Replace an installed, not yet imported module by one that only has a version."""
     stand_in = ModuleType(_ASKED)
     try:
         stand_in.__dict__["__version__"] = version(_ASKED)

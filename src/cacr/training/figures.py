@@ -1,4 +1,4 @@
-"""What becomes of the figures of a run: averaged between looks, measured by the observer, logged and shown."""
+"""Metrics of a run: averaged, measured by the observer, logged and shown."""
 
 from typing import Any
 
@@ -16,19 +16,19 @@ from cacr.training.resolve import run_length
 
 
 class Figures:
-    """Looks at a run now and then.
+    """Collects the metrics of a run and shows its progress.
 
     Args:
         job: the run.
         console: where progress is shown.
-        log: where figures are written; None on all ranks but the first.
-        observer: looks at the model at the start, after some epochs and at the end; None for none.
-        measured: what a resumed run measured last.
+        log: where metrics are written; None on all ranks except the first.
+        observer: measures the model at the start, after some epochs and at the end; None for no measurements.
+        measured: the last measurement of a resumed run.
 
     Attributes:
         meter: averages the parts of the loss.
-        progress: the bar.
-        measured: what was last measured without labels, and when: :data:`MEASURED`; empty if nothing was.
+        progress: the progress bar.
+        measured: the last measurement without labels, and its step: :data:`MEASURED`; empty if there is none.
     """
 
     def __init__(
@@ -68,23 +68,23 @@ class Figures:
         return seen
 
     def restart_clocks(self) -> None:
-        """Leave out of the speed the time until now, in which something else than a step was done."""
+        """Exclude the time until now from the speed, because it was not spent on steps."""
         self.meter.restart_clock()
         self.progress.pace.skip()
 
     def after_step(self, position: Position, lr: float, *, saving: bool) -> Seen | None:
-        """Look at the run if it is time to, or if it is about to be saved.
+        """Log and measure if it is time to, or if a checkpoint will be saved.
 
         Args:
-            position: after the step.
-            lr: the step's learning rate.
-            saving: whether a checkpoint is due.
+            position: position after the step.
+            lr: learning rate of the step.
+            saving: whether a checkpoint will be saved.
 
         Returns:
-            What the observer saw; None where it did not look.
+            The measurement of the observer; None if there was none.
 
         Raises:
-            DivergedError: the loss of a step since the last look is not finite.
+            DivergedError: a loss since the last call is not finite.
         """
         self.progress.pace.step(self._job.fabric.world_size * self.meter.images_of_step)
         looks = self._looks(position)
@@ -110,7 +110,7 @@ class Figures:
         self.progress.update(step=position.step, epoch=epoch, loss=loss, seen=seen.short if seen else None)
 
     def _looks(self, position: Position) -> bool:
-        """Whether the observer's turn has come; the last figures are logged without one, too."""
+        """Whether the observer should measure now; the last metrics are logged in any case."""
         if position.step == self._job.total_steps:
             return True
         if self._observer is None:

@@ -1,4 +1,4 @@
-"""The first batch of a run without the run: what the encoder will see."""
+"""The first batch of a run, without training: what the encoder will see."""
 
 from typing import NamedTuple
 
@@ -16,8 +16,8 @@ class FirstBatch(NamedTuple):
     """Some images of a batch, and their views.
 
     Attributes:
-        images: as they are, n of them.
-        views: for each run of views of equal size, (views, n, 3, size, size), normalised.
+        images: the n images themselves.
+        views: for each group of views of equal size, (views, n, 3, size, size), normalised.
     """
 
     images: list[Image.Image]
@@ -25,15 +25,15 @@ class FirstBatch(NamedTuple):
 
 
 def first_batch(settings: ResolvedSettings, source: Source, *, images: int, world_size: int) -> FirstBatch:
-    """The first images of the first batch of the first epoch, as the first process of a run sees them.
+    """The first images of the first batch, as the first process of a run sees them.
 
-    The whole batch is made, because its images share the draws of their colours.
+    The whole batch is made, because the random colours are drawn for the batch.
 
     Args:
-        settings: of the run.
-        source: the images that it would train on.
-        images: how many of the batch are wanted; fewer where the process has no more.
-        world_size: processes of the run.
+        settings: settings of the run.
+        source: the images to train on.
+        images: number of images wanted; fewer if the process has fewer.
+        world_size: number of processes of the run.
 
     Raises:
         UserError: the batch does not fit into memory.
@@ -45,7 +45,7 @@ def first_batch(settings: ResolvedSettings, source: Source, *, images: int, worl
         f"a batch of {share:,} images in {settings.views} views",
         "give the --set devices=... of the run, or a smaller batch_size",
     )
-    # Decoded here: other processes would start on the batches after it, and change nothing in this one.
+    # Decoded in this process: workers would start on later batches and would not change this one.
     alone = settings.model_copy(update={"workers": 0})
     loader = make_loader(alone, source, views, world_size=world_size)
     try:

@@ -1,4 +1,4 @@
-"""The first layer of an encoder, from the images that it will be trained on."""
+"""Filters for the first layer of an encoder, computed from the training images."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from cacr.views import Preset, Views
 from cacr.views.presets import probe_test
 
 IMAGES = 1024
-"""Images whose patches are looked at."""
+"""Number of images whose patches are used."""
 
 BATCH = 64
 
@@ -22,17 +22,17 @@ BATCH = 64
 def filters_from_images(
     fabric: Fabric, settings: ResolvedSettings, preset: Preset, source: Source, backbone: nn.Module
 ) -> Tensor:
-    """Filters that whiten patches of the training images; every process must call this.
+    """Compute filters that whiten patches of the training images; every process must call this.
 
-    Images are seen as in evaluation: resized and their centre cut out. The seed draws them and the patches. The
-    first process looks at them and tells the others, so that all start alike.
+    Images are resized and cropped at the centre, as in evaluation. The seed chooses images and patches. The first
+    process computes the filters and sends them to the others, so that all start with the same weights.
 
     Args:
         fabric: the process.
-        settings: of the run.
-        preset: gives the statistics by which images are normalised.
+        settings: settings of the run.
+        preset: has the mean and standard deviation to normalise images.
         source: the images to train on.
-        backbone: whose first layer is to be replaced.
+        backbone: the network whose first layer is replaced.
     """
     filters = None
     if fabric.is_global_zero:
@@ -70,7 +70,7 @@ def _patches(
 
 
 def _sample(source: Source, seed: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Numbers of images, ascending; a stream is too costly to jump about in: its first ones."""
+    """Ascending numbers of images; the first images of a stream, because random access to it is slow."""
     count = min(IMAGES, len(source))
     if isinstance(source, StreamSource):
         return np.arange(count)

@@ -1,4 +1,4 @@
-"""Whether a run fits into the memory that is free, and which setting would."""
+"""Check whether a run fits into the free memory, and suggest a setting that would fit."""
 
 import math
 from bisect import bisect_left
@@ -18,16 +18,16 @@ from cacr.training.rules import DEFAULT_SIZES
 from cacr.views import PRESETS
 
 LEAST_CHUNK, LEAST_BATCH = 8, 16
-"""Images below which a chunk or a batch is not proposed: batch statistics of fewer say little."""
+"""Smallest chunk or batch that is suggested: batch statistics of fewer images are unreliable."""
 
 _FLAGS = ("batch_size", "views", "width")
 
 
 def require_room(settings: ResolvedSettings, data: Described, place: Place) -> Need:
-    """What a run needs.
+    """Return the memory that a run needs.
 
     Raises:
-        UserError: it is more than is free; names the largest parts, and a setting with which it would fit.
+        UserError: more than is free; names the largest parts, and a setting that would fit.
     """
     need = place.need(settings, data)
     if (problem := lacking(need, place.device)) is None:
@@ -36,39 +36,39 @@ def require_room(settings: ResolvedSettings, data: Described, place: Place) -> N
 
 
 def lacking(need: Need, device: torch.device) -> str | None:
-    """How much is needed and how much there is, in words; None where it is enough."""
+    """Say how much memory is needed and how much is free; None if there is enough."""
     on_device = need.device_bytes() if device.type == "cuda" else 0
     free = free_memory()
     if need.more - need.processes * on_device > free:
         each = f" in each of {need.processes} processes" if need.processes > 1 else ""
         return (
-            f"this run needs about {gigabytes(need.total)} of memory{each} ({need.largest()}), of which "
-            f"{gigabytes(need.processes * need.resident)} are taken already, and {gigabytes(free)} are free"
+            f"this run needs about {gigabytes(need.total)} of memory{each} ({need.largest()}). It already "
+            f"uses {gigabytes(need.processes * need.resident)}, and {gigabytes(free)} are free"
         )
     if on_device and torch.cuda.is_available() and on_device > (room := torch.cuda.mem_get_info(device)[0]):
         return (
-            f"this run needs about {gigabytes(on_device)} of the GPU's memory ({need.largest()}), and "
-            f"{gigabytes(room)} are free"
+            f"this run needs about {gigabytes(on_device)} of GPU memory ({need.largest()}), but "
+            f"only {gigabytes(room)} are free"
         )
     return None
 
 
 def advice(settings: ResolvedSettings, data: Described, place: Place) -> str:
-    """The mildest of a few settings with which the run fits, found by the same count."""
+    """The smallest change of a setting that makes the run fit, found by the same estimate."""
 
     def fits(change: dict[str, Any]) -> bool:
         return lacking(place.need(settings.model_copy(update=change), data), place.device) is None
 
     for changes in _smaller(settings, place.world_size):
         if changes and fits(changes[-1]):
-            # from the mildest to the strongest: the first that fits
+            # from the smallest change to the largest: the first that fits
             change = changes[bisect_left(changes, True, hi=len(changes) - 1, key=fits)]
             return f"it would fit with {' '.join(map(_option, change.items()))}"
-    return "no single setting makes it fit: give a smaller --encoder, or take a machine with more memory"
+    return "no single setting makes it fit: use a smaller --encoder, or a machine with more memory"
 
 
 def _smaller(settings: ResolvedSettings, processes: int) -> Iterator[list[dict[str, Any]]]:
-    """Changes that save memory, of one kind at a time; those of a kind from the mildest to the strongest."""
+    """Changes that save memory, one kind at a time; within a kind from the smallest to the largest change."""
     share = settings.encode_chunk or -(-settings.batch_size // processes)
     yield [{"encode_chunk": n} for n in _halves(share, LEAST_CHUNK)]
     yield [{"batch_size": n} for n in _halves(settings.batch_size, LEAST_BATCH * processes)]
@@ -83,7 +83,7 @@ def _smaller(settings: ResolvedSettings, processes: int) -> Iterator[list[dict[s
 
 
 def _halves(value: int, least: int) -> list[int]:
-    """Powers of two below ``value``, descending to ``least``."""
+    """Powers of two below ``value``, down to ``least``."""
     top = math.ceil(math.log2(max(2, value))) - 1
     return [2**power for power in range(top, -1, -1) if 2**power >= least]
 

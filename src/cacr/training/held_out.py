@@ -1,4 +1,4 @@
-"""Images that a run is measured on while it trains: seen by the diagnostics, not by the loss."""
+"""Images for measurements during training: the diagnostics use them, the loss does not."""
 
 from dataclasses import dataclass
 
@@ -15,33 +15,33 @@ from cacr.runs.run import Run
 from cacr.shell import shell_words
 
 MOST, LEAST = 2048, 256
-"""Images that are measured: a thirty-second of the training images, but between these where there are so many."""
+"""Measured images: a thirty-second of the number of training images, but at least and at most these numbers."""
 
 SHARE = 1 / 20
-"""Of the images is held out where there is no test part, and at most as many as are measured."""
+"""Share of the images that is held out if there is no test part; never more than are measured."""
 
 TOO_FEW = 64
-"""Fewer held-out images than this say little: then nothing is taken away and training images are measured."""
+"""With fewer held-out images measurements are unreliable: then none are held out, and training images are measured."""
 
 
 MEASURED_AT_ONCE = 64
-"""Images of a measurement in one forward pass."""
+"""Images per forward pass of a measurement."""
 
 KEPT_BYTES = 2**29
-"""Of crops of measured images that are kept in memory, over all processes."""
+"""Bytes of crops of measured images that are kept in memory, over all processes."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What is trained on, and what is measured on.
+    """The images to train on and the images to measure on.
 
     Attributes:
         training: the images to train on.
         source: the images to measure on.
-        origin: ``test``: of the data's own test part. ``split``: of the data, and not trained on.
-            ``training``: images that are trained on too, because there are too few to take any away.
-        indices: their numbers, in the test part or in all images that could be trained on.
-        taken: numbers of all images that are not trained on; ``indices`` are among them.
+        origin: ``test``: from the test part of the data. ``split``: from the data, and not trained on.
+            ``training``: also trained on, because there are too few images to hold any out.
+        indices: numbers of the measured images, in the test part or in all images that could be trained on.
+        taken: numbers of all images that are not trained on, including ``indices``.
     """
 
     training: Source
@@ -52,7 +52,7 @@ class HeldOut:
 
     @property
     def note(self) -> str:
-        """What the user should know."""
+        """A note for the user."""
         count = f"{len(self.source):,}"
         match self.origin:
             case "test":
@@ -60,7 +60,7 @@ class HeldOut:
             case "split":
                 which = "the last ones" if isinstance(self.training, StreamSource) else "drawn by the seed"
                 return (
-                    f"{len(self.taken):,} images ({which}) are held out and not trained on; "
+                    f"{len(self.taken):,} images ({which}) are held out from training; "
                     f"diagnostics are measured on {count} of them (--set held_out=0 trains on all)"
                 )
             case "training":
@@ -70,18 +70,18 @@ class HeldOut:
                 )
 
     def record(self, run: RunFolder) -> None:
-        """Store which images they are."""
+        """Store the numbers of the images."""
         division = Division(origin=self.origin, images=self.indices, not_trained_on=self.taken)
         write_division(run.held_out, division)
 
 
 def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | None = None) -> HeldOut:
-    """Divide the images; a resumed run keeps the division that it began with.
+    """Split the images; a resumed run keeps its split.
 
     Args:
         source: all images that may be trained on.
-        settings: ``held_out``, ``measured_images`` and ``seed`` decide, with the data.
-        resumed: the run to continue, where the division is stored.
+        settings: ``held_out``, ``measured_images`` and ``seed`` decide, together with the data.
+        resumed: the run to continue, which has stored its split.
     """
     if resumed is not None:
         return _stored(source, settings, resumed)
@@ -89,13 +89,13 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
     if (asked == "auto" or asked == 0) and (test := _test_part(settings)):
         chosen = _draw(test, _wanted(len(source), len(test), settings), settings.seed)
         return _measured_on_test(source, test, chosen)
-    count = min(_usual(len(source)), int(SHARE * len(source))) if asked == "auto" else asked
+    count = min(_default_count(len(source)), int(SHARE * len(source))) if asked == "auto" else asked
     if asked == "auto" and count < TOO_FEW:
         count = 0
     if count:
         if count > len(source) - 2:
             raise UserError(
-                f"held_out={count} leaves nothing to train on: {source.name} has {len(source)} images"
+                f"held_out={count} leaves no images to train on: {source.name} has {len(source)} images"
             )
         taken = _draw(source, count, settings.seed)
         return _split(source, taken, taken[-_wanted(len(source), count, settings) :])
@@ -103,7 +103,7 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
 
 
 def _stored(source: Source, settings: PretrainSettings, run: RunFolder) -> HeldOut:
-    """The division in the run folder; a run from before there were any trains on everything."""
+    """The split in the run folder; a run of an old version without a split trains on all images."""
     division = Run.open(run.path).division
     if division is None:
         return _measured_on_training(source, settings)
@@ -114,23 +114,23 @@ def _stored(source: Source, settings: PretrainSettings, run: RunFolder) -> HeldO
         return _measured_on_training(source, settings)
     if chosen.max(initial=0) >= len(pool) or taken.max(initial=0) >= len(source):
         raise UserError(
-            f"{run.held_out} names images that {settings.data} does not have: a run can be resumed on the same "
-            f"data only; start another, with {shell_words('--init', run.path)} to keep what was learned"
+            f"{run.held_out} names images that {settings.data} does not have: a run can only be resumed "
+            f"on the same data; to start a new run from its weights, use {shell_words('--init', run.path)}"
         )
     if origin == "test":
         return _measured_on_test(source, pool, chosen)
     return _split(source, taken, chosen) if origin == "split" else _measured_on_training(source, settings)
 
 
-def _usual(images: int) -> int:
-    """How many images are measured beside ``images`` to train on, where nothing else is asked for."""
+def _default_count(images: int) -> int:
+    """Default number of images to measure for ``images`` training images."""
     return min(images, MOST, max(LEAST, images // 32))
 
 
 def _wanted(images: int, there: int, settings: PretrainSettings) -> int:
-    """How many are measured of so many that are there."""
+    """Number of images to measure, of ``there`` available ones."""
     asked = settings.measured_images
-    return there if asked == "all" else min(there, asked or _usual(images))
+    return there if asked == "all" else min(there, asked or _default_count(images))
 
 
 def _measured_on_training(source: Source, settings: PretrainSettings) -> HeldOut:
@@ -151,7 +151,7 @@ def _split(source: Source, taken: Indices, chosen: Indices) -> HeldOut:
 
 
 def _test_part(settings: PretrainSettings) -> Source | None:
-    """The images that the data itself sets apart, if it does so and they are here."""
+    """The test part of the data, if it has one and the files exist."""
     try:
         test = open_source(settings.data, part="test", root=settings.data_root, download=settings.download)
     except UserError:
@@ -160,7 +160,7 @@ def _test_part(settings: PretrainSettings) -> Source | None:
 
 
 def _draw(source: Source, count: int, seed: int) -> Indices:
-    """Ascending numbers of images that the seed draws; a stream is too costly to jump about in: its last ones."""
+    """Ascending numbers of images chosen by the seed; the last images of a stream, because random access is slow."""
     if isinstance(source, StreamSource):
         return np.arange(len(source) - count, len(source))
     return np.sort(numpy_generator("held out", seed).permutation(len(source))[:count])

@@ -1,4 +1,4 @@
-"""What a framework takes of a batch."""
+"""Input of a framework for a batch."""
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from cacr.views import Views
 
 
 def model_input(job: Training, batch: Batch, seed: int, epoch: int, number: int, rank: int) -> list[Tensor]:
-    """What the framework takes of a batch: its views, or features that were kept of them, and captions."""
+    """The input of the framework for a batch: views, or their stored features, and captions."""
     if job.features is None:
         found = make_views(job.views, batch, seed, epoch, number, rank)
     else:
@@ -23,5 +23,5 @@ def model_input(job: Training, batch: Batch, seed: int, epoch: int, number: int,
 
 
 def make_views(views: Views, batch: Batch, seed: int, epoch: int, number: int, rank: int) -> list[Tensor]:
-    """The views of batch ``number`` of an epoch, in the process ``rank``."""
+    """The views of batch ``number`` of an epoch, in the process with this rank."""
     return views(batch.images, generator("views", seed, epoch, number, rank))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a polite request: finish the step, save, and say how to go on."""
+"""Handle Ctrl-C and SIGTERM: finish the step, save, and say how to continue."""
 
 import signal
 import threading
@@ -12,10 +12,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While entered, the first signal sets ``requested``; a second Ctrl-C stops at once, as usual.
+    """While active, the first signal sets ``requested``; a second Ctrl-C stops at once.
 
     Args:
-        answer: called at the first signal, at once and in another thread: the step may still take long.
+        answer: called immediately at the first signal, in another thread, because the step may still take long.
     """
 
     def __init__(self, answer: Callable[[], None]) -> None:

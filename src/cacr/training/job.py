@@ -1,4 +1,4 @@
-"""What the training loop works with, and how far it has come."""
+"""The objects of the training loop, and the position of a run."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from cacr.views import Views
 
 @dataclass
 class Position:
-    """How far a run has come: optimiser steps in all, whole epochs, and batches of the current epoch."""
+    """Position of a run: total optimiser steps, complete epochs, and batches of the current epoch."""
 
     step: int = 0
     epoch: int = 0
@@ -32,11 +32,11 @@ class Position:
 
     @property
     def epoch_ended(self) -> bool:
-        """Whether the last step was an epoch's last."""
+        """Whether the last step was the last of an epoch."""
         return self.batch == 0 and self.step > 0
 
     def advance(self, batches: int, batches_per_epoch: int) -> None:
-        """Move on by one step of so many batches."""
+        """Move by one step of ``batches`` batches."""
         self.step += 1
         self.batch += batches
         if self.batch >= batches_per_epoch:
@@ -45,15 +45,15 @@ class Position:
 
 @dataclass(frozen=True)
 class Training:
-    """Everything the loop works with.
+    """All objects of the training loop.
 
     Attributes:
         method: the framework with its encoder.
         model: the same, wrapped for the device, the precision and the other processes.
         total_steps: optimiser steps of the whole run.
-        features: (views, images, feature_dim) of all images, where the image encoder is not trained.
-        average: of the weights, which is measured and kept in their place; None for none.
-        notes: what the user should know about how all this was built.
+        features: (views, images, feature_dim) of all images, if the image encoder is not trained.
+        average: moving average of the weights, which is measured and saved instead of them; None for no average.
+        notes: notes for the user on how this was built.
     """
 
     fabric: Fabric
@@ -71,22 +71,22 @@ class Training:
     notes: tuple[str, ...] = ()
 
     def kept_weights(self) -> AbstractContextManager[None]:
-        """While it lasts, the model has the weights that are measured and kept."""
+        """Context manager: the model has the weights that are measured and saved."""
         return nullcontext() if self.average is None else self.average.in_place()
 
     def set_rates(self, position: Position) -> float:
-        """Set the learning rates of the next step; returns the scheduled one."""
+        """Set the learning rates of the next step; return the scheduled rate."""
         lr, share = self.settings.lr, self.schedule(position.step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group["factor"] * (share if group["scheduled"] else 1.0)
         return lr * share
 
     def epochs(self, position: Position) -> float:
-        """Epochs made, the share of the current one included."""
+        """Number of epochs, including the share of the current one."""
         return round(position.epoch + position.batch / self.loader.batches_per_epoch, 4)
 
     def state(self, position: Position) -> State:
-        """All that a resumed run needs. Random states are functions of the position and need not be kept."""
+        """All that a resumed run needs. Random states follow from the position and are not stored."""
         return {
             "format": FORMAT,
             "images": len(self.loader.source),
@@ -99,7 +99,7 @@ class Training:
         }
 
     def summary(self, position: Position) -> dict[str, Any]:
-        """What travels with the encoder and every number measured on it."""
+        """Facts that are stored with the encoder and with every number measured on it."""
         settings = self.settings
         return {
             "data": settings.data,
@@ -125,14 +125,14 @@ class Training:
         """Continue from a checkpoint's state.
 
         Raises:
-            UserError: it is of other settings or other images.
+            UserError: it belongs to other settings or other images.
         """
         images = len(self.loader.source)
         if state["images"] != images:
             raise UserError(
                 f"{self.run.path} was trained on {state['images']:,} images, but {self.settings.data} now has "
-                f"{images:,}: a run can be resumed on the same data only; start another, with "
-                f"{shell_words('--init', self.run.path)} to keep what was learned"
+                f"{images:,}: a run can only be resumed on the same data; to start a new run from its weights, use "
+                f"{shell_words('--init', self.run.path)}"
             )
         try:
             require_fit(
@@ -148,8 +148,8 @@ class Training:
                 self.average.load(state["average"])
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"the checkpoint in {self.run.checkpoints} does not fit the settings beside it: another version of "
-                f"cacr wrote it. Resume with that version, or start another run with "
+                f"the checkpoint in {self.run.checkpoints} does not fit the settings of the run: another version "
+                f"of cacr wrote it. Resume with that version, or start a new run with "
                 + shell_words("--init", self.run.path)
             ) from error
         return Position(state["step"], state["epoch"], state["batch"])

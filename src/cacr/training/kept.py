@@ -1,4 +1,4 @@
-"""What is computed once of a side that is not trained: features of all captions, and of fixed crops of all images."""
+"""Features of an encoder that is not trained, computed once: of all captions, and of fixed crops of all images."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,11 +22,11 @@ from cacr.views import Preset, Views
 from cacr.views.presets import probe_test
 
 AT_ONCE = 64
-"""Images in a forward pass."""
+"""Images per forward pass."""
 
 
 class KeptImages(NamedTuple):
-    """What is left of images when nothing but their features is needed.
+    """Images without pixels, if only their features are needed.
 
     Attributes:
         features: (views, images, feature_dim) float32.
@@ -40,7 +40,7 @@ class KeptImages(NamedTuple):
 def keep_features(
     fabric: Fabric, settings: ResolvedSettings, preset: Preset, source: Source, method: Framework
 ) -> KeptImages | None:
-    """Compute what the run would otherwise compute in every step; None where the image encoder is trained."""
+    """Compute the features that each step would compute again; None if the image encoder is trained."""
     if not isinstance(method, ImageText):
         return None
     method.keep_captions(chain.from_iterable(source.captions or ()))
@@ -52,7 +52,7 @@ def keep_features(
 
 @dataclass(frozen=True)
 class _Images:
-    """What features are computed from, equal to others where the features are: by the key."""
+    """The input of the features; two are equal if their features are: by the key."""
 
     key: tuple[object, ...]
     fabric: Fabric = field(compare=False)
@@ -63,7 +63,7 @@ class _Images:
 
 
 def _key(settings: ResolvedSettings, source: Source, encoder: Encoder) -> tuple[object, ...]:
-    """The weights, the images, and the views of them."""
+    """The weights, the images and their views."""
     names = tuple(source.describe(number) for number in range(len(source)))
     views = settings.preset, repr(settings.view_options), settings.image_size, settings.views
     return weights_digest(encoder), names, views, settings.seed if settings.views > 1 else None
@@ -71,16 +71,16 @@ def _key(settings: ResolvedSettings, source: Source, encoder: Encoder) -> tuple[
 
 @lru_cache(maxsize=1)  # a timed run is built twice, and comparisons train many heads on the same features
 def _keep_images(images: _Images) -> KeptImages:
-    """Features of all images in the views that the whole run sees: the centre for one view, else as many random crops.
+    """Features of all images in the views of the whole run: the centre crop for one view, else random crops.
 
     Raises:
-        UserError: the source is a stream, or there is no memory for the features.
+        UserError: the source is a stream, or the features do not fit into memory.
     """
     source = images.source
     if isinstance(source, StreamSource):
         raise UserError(
-            f"image_trained=false computes the features of all images once, which a stream such as {source.name} is "
-            "too large for: leave it out, or give images in a folder"
+            f"image_trained=false computes the features of all images once; the stream {source.name} is too large "
+            "for that: leave it out, or give images in a folder"
         )
     fabric, settings, preset, encoder = images.fabric, images.settings, images.preset, images.encoder
     count = settings.views

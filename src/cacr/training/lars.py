@@ -1,4 +1,4 @@
-"""LARS: layer-wise adaptive rates, for SGD with very large batches."""
+"""LARS: layer-wise adaptive rate scaling, for SGD with very large batches."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,22 +9,22 @@ from torch.optim import Optimizer
 
 
 class LARS(Optimizer):
-    """SGD with momentum whose step is, in each layer, in proportion to the weights it changes.
+    """SGD with momentum whose step in each layer is proportional to the norm of its weights.
 
-    For weights w with gradient g, norms over the whole tensor, and an update of no length left as it is:
+    For weights w with gradient g, with norms over the whole tensor (an update with norm 0 is not scaled):
 
         u = g + weight_decay w
         v <- momentum v + u * trust |w| / |u|
         w <- w - lr v
 
-    Tensors of one dimension, which are biases and the weights of norms, have neither decay nor scaling.
+    One-dimensional tensors (biases and weights of norms) have no decay and no scaling.
 
     Args:
-        parameters: to train, or groups of them.
+        parameters: parameters to train, or groups of them.
         lr: learning rate.
-        momentum: of the update.
-        weight_decay: of weights with two dimensions or more.
-        trust: share of the weights' norm that a step may have.
+        momentum: momentum of the update.
+        weight_decay: decay of weights with at least two dimensions.
+        trust: norm of a step relative to the norm of the weights.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LARS(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; ``closure``, if given, computes the gradients first."""
+        """Do one step; ``closure``, if given, computes the gradients first."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -57,7 +57,7 @@ class LARS(Optimizer):
         if w.ndim > 1:
             u = u.add(w, alpha=group["weight_decay"])
             length, size = torch.linalg.vector_norm(w), torch.linalg.vector_norm(u)
-            # Without a branch on the norms, which a device would have to be waited for.
+            # No branch on the norms: it would make the program wait for the device.
             rate = torch.where((length > 0) & (size > 0), group["trust"] * length / size, 1.0)
             u = u * rate
         state = self.state[w]

@@ -1,4 +1,4 @@
-"""One process or many: through Fabric, under torchrun or SLURM, or started here."""
+"""Run in one or many processes: through Fabric, under torchrun or SLURM, or started here."""
 
 import logging
 import os
@@ -24,21 +24,21 @@ from cacr.training.precision import has_fast_bf16
 T = TypeVar("T")
 
 _LOST = re.compile("Connection (closed|reset) by peer")
-"""What a process raises when another one that it talks to has ended."""
+"""Error of a process when another one that it communicates with has ended."""
 
-# Fabric greets from every process; what a user needs to know of them is printed before step 1.
+# Fabric prints a greeting in every process; the relevant facts are printed before step 1.
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where something runs: on which devices, in how many processes and with which numbers.
+    """Where something runs: devices, number of processes and precision.
 
     Attributes:
-        accelerator: the kind of device; ``auto``: the best there is.
+        accelerator: the kind of device; ``auto``: cuda if there is a GPU.
         devices: processes on this machine.
-        nodes: machines.
-        precision: of products; ``auto``: bf16 where the processor has it.
+        nodes: number of machines.
+        precision: precision of products; ``auto``: bf16 if the processor has it.
     """
 
     accelerator: Accelerator = "auto"
@@ -48,44 +48,44 @@ class Where:
 
     @classmethod
     def of(cls, settings: PretrainSettings) -> Self:
-        """As the settings of a run have it."""
+        """From the settings of a run."""
         return cls(settings.accelerator, settings.devices, settings.nodes, settings.precision)
 
     @property
     def kind(self) -> Literal["cpu", "cuda"]:
-        """The kind of device: the one that was asked for, or the best there is."""
+        """The kind of device: the one that was asked for, or else the best available."""
         if self.accelerator != "auto":
             return self.accelerator
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     @property
     def processes(self) -> int:
-        """How many processes there will be: those that exist already under torchrun."""
+        """The number of processes: under torchrun those that exist already."""
         if _under_torchrun():
             return int(os.environ["WORLD_SIZE"])
         return self.devices * self.nodes
 
     @property
     def machines(self) -> int:
-        """How many machines these processes are on."""
+        """The number of machines of these processes."""
         return self.processes // int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else self.nodes
 
     @property
     def spawns(self) -> bool:
-        """Whether this process only waits for others that it starts, all of them on this machine."""
+        """Whether this process only waits for processes that it starts on this machine."""
         exist = _under_torchrun() or SLURMEnvironment.detect()
         return self.devices > 1 and self.nodes == 1 and not exist
 
 
 def launch(work: Callable[..., T], where: Where, *arguments: Any) -> T:
-    """Call ``work(fabric, *arguments)`` in every process; returns what the first one returns.
+    """Call ``work(fabric, *arguments)`` in every process; return the result of the first process.
 
-    Under torchrun or SLURM the processes exist already; with several ``nodes`` Fabric runs the same command again
-    for the others of this machine. Otherwise ``devices`` of them are started here, and an error of any one ends the
-    others and is raised in this process. The processes part in the end: what comes after is each one's own.
+    Under torchrun or SLURM the processes exist already. With several ``nodes``, Fabric runs the same command again
+    for the other processes of this machine. Otherwise ``devices`` processes are started here; an error in one of them
+    stops the others and is raised in this process. The process group ends with this call.
     """
     fabric = make_fabric(where)
-    # Fabric looks for modules in the arguments of a launch and stumbles over frozen dataclasses: none for it.
+    # Fabric searches the arguments of a launch for modules and fails on frozen dataclasses: so it gets none.
     job = partial(_limited, work=work, machines=where.machines, arguments=arguments)
     if not where.spawns:
         joined = dist.is_initialized()
@@ -103,18 +103,18 @@ def launch(work: Callable[..., T], where: Where, *arguments: Any) -> T:
             if interrupts:
                 raise KeyboardInterrupt from None
             if isinstance(error, ProcessRaisedException) and not _LOST.search(str(error)):
-                raise  # not for the user to change: its traceback is in the message
+                raise  # a bug: its traceback is in the message
             reason = str(error).strip().split("\n")[-1]
             raise UserError(
                 f"the training process of rank {error.error_index} failed and the others were stopped: {reason}\n"
-                "the run can be continued with --resume from its last checkpoint"
+                "continue the run from its last checkpoint with --resume"
             ) from error
     return result
 
 
 @contextmanager
 def _same_environment() -> Iterator[None]:
-    """Forget where the processes met: what comes after in this process is not one of several."""
+    """Remove the environment variables of the process group afterwards: this process is then alone again."""
     before = {name: os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT")}
     try:
         yield
@@ -128,7 +128,7 @@ def _same_environment() -> Iterator[None]:
 
 @contextmanager
 def _noted_interrupts() -> Iterator[list[int]]:
-    """Note Ctrl-C instead of raising: it reaches all processes, and those that train save and stop themselves."""
+    """Record Ctrl-C instead of raising: all processes receive it, and those that train save and stop themselves."""
     noted: list[int] = []
     previous = signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
     try:
@@ -138,15 +138,15 @@ def _noted_interrupts() -> Iterator[list[int]]:
 
 
 def require_device(where: Where) -> None:
-    """Refuse a kind of device that is not there."""
+    """Refuse a kind of device that does not exist."""
     if where.kind == "cuda" and not torch.cuda.is_available():
         raise UserError(
-            "there is no CUDA device: leave --set accelerator=cuda out, or install a CUDA build of torch"
+            "there is no CUDA device: leave out --set accelerator=cuda, or install a CUDA build of torch"
         )
 
 
 def make_fabric(where: Where) -> Fabric:
-    """Devices, processes and precision."""
+    """Create the Fabric object with devices, processes and precision."""
     require_device(where)
     devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _under_torchrun() else where.devices
     alone = devices * where.machines == 1
@@ -167,7 +167,7 @@ def _under_torchrun() -> bool:
 
 
 def _limited(fabric: Fabric, work: Callable[..., T], machines: int, arguments: Sequence[Any]) -> T:
-    """Work with this process's share of the cores, unless the user has said how many threads there shall be."""
+    """Work with this process's share of the cores, if the user has not set the number of threads."""
     if fabric.device.type == "cpu" and fabric.world_size > 1 and "OMP_NUM_THREADS" not in os.environ:
         local = fabric.world_size // machines
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // local))
@@ -175,9 +175,9 @@ def _limited(fabric: Fabric, work: Callable[..., T], machines: int, arguments: S
 
 
 def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:
-    """Work in a started process; what a user can mend is left in a file for the process that waits.
+    """Work in a started process; write an error that the user can fix to a file for the waiting process.
 
-    The group is taken apart before the interpreter ends: threads of gloo that outlive it can abort the process.
+    The process group is destroyed before the interpreter ends: gloo threads that live longer can abort the process.
     """
     try:
         result = job(fabric)

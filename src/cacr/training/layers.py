@@ -1,4 +1,4 @@
-"""What was given, above a recipe or another run, above a method: how settings from several places become one set."""
+"""Merge settings from several places: given values override a recipe or another run, which override a method."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,32 +9,32 @@ from cacr.views import PRESETS
 
 
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with those of their recipe, if they name one, and of their method below them."""
+    """Values, completed by their recipe, if they name one, and by their method."""
     if values.get("recipe"):
         values = above(values, RECIPES[str(values["recipe"])].settings)
     return with_method(values)
 
 
 def with_method(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with those of their method below them; a framework or objective that is given makes the method another."""
+    """Values, completed by their method; a given framework or objective changes the method."""
     name = values.get("method", DEFAULT)
-    if name not in METHODS:  # none, or a name that the check of settings will report
+    if name not in METHODS:  # none, or a wrong name, which the check of settings reports
         return dict(values)
     method = METHODS[name]
     below = method.values()
     preset = PRESETS.get(str(values.get("preset")))
     if preset is not None and preset.local is not None:
-        below.pop("views", None)  # a multi-crop preset says how many
+        below.pop("views", None)  # a multi-crop preset sets the number of views
     merged = above(values, below)
     meant = method.is_meant_by(merged["framework"], merged["objective"])
     return merged | {"method": name if meant else None}
 
 
 def above(values: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that were given, and those of a recipe, a method or another run below them.
+    """Given values, completed by those of a recipe, a method or another run.
 
-    Options of the framework, objective and preset below fall away with the thing they belong to, and with a method all
-    that it decides.
+    If the framework, objective or preset is replaced, its options are dropped; if the method is replaced, all its
+    settings are dropped.
     """
     settings = dict(below)
     if values.get("method") not in (None, settings.get("method", values.get("method"))):

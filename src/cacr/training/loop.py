@@ -1,4 +1,4 @@
-"""The training loop: the main path, to be read from top to bottom."""
+"""The training loop; read it from top to bottom."""
 
 import itertools
 import math
@@ -30,11 +30,11 @@ from cacr.training.metrics import MetricsLog
 from cacr.training.observer import Observer, Seen
 
 AUTO_CHECKPOINT_SECONDS = 20.0
-"""With ``checkpoint_every_steps: auto`` the end of an epoch writes one, but not more often than this."""
+"""With ``checkpoint_every_steps: auto``, checkpoints are written at the end of an epoch, at least this far apart."""
 
 
 Ending = Literal["finished", "interrupted", "stopped"]
-"""A run was trained to its end, told to stop by a signal, or stopped by its observer."""
+"""How a run ended: finished, stopped by a signal, or stopped by its observer."""
 
 
 def train(
@@ -49,17 +49,17 @@ def train(
 
     Args:
         job: what to train.
-        position: where to start; moves along.
+        position: where to start; it is updated.
         console: where progress is shown.
-        log: the metrics of the run; None on all ranks but the first.
-        observer: looks at the model at the start, after some epochs and at the end.
-        measured: what a resumed run measured last.
+        log: the metrics of the run; None on all ranks except the first.
+        observer: measures the model at the start, after some epochs and at the end.
+        measured: the last measurement of a resumed run.
 
     Returns:
-        How it ended; in each case with a checkpoint written.
+        How the run ended; a checkpoint is always written.
 
     Raises:
-        DivergedError: the loss, or a weight that should be saved, is not finite.
+        DivergedError: the loss, or a weight to be saved, is not finite.
     """
     try:
         with kept_memory() if job.fabric.device.type == "cpu" else nullcontext():
@@ -95,7 +95,7 @@ def _train(job: Training, position: Position, figures: Figures) -> Ending:
 
 
 def groups(job: Training, position: Position, meter: Meter) -> Generator[list[Batch], None, None]:
-    """The batches of each step from ``position`` to the end; ``position`` moves along outside."""
+    """The batches of each step from ``position`` to the end; the caller updates ``position``."""
     per_epoch, accumulate = job.loader.batches_per_epoch, job.settings.accumulate
     epochs = range(position.epoch, math.ceil(job.total_steps / math.ceil(per_epoch / accumulate)))
     batches = meter.timed(job.loader.epochs(epochs, start=position.batch))
@@ -104,7 +104,7 @@ def groups(job: Training, position: Position, meter: Meter) -> Generator[list[Ba
 
 
 def _ending(job: Training, position: Position, seen: Seen | None, interrupt: Interrupt) -> Ending | None:
-    """How the run ends after this step; None while it goes on."""
+    """How the run ends after this step; None if it continues."""
     if position.step == job.total_steps:
         return "finished"
     if seen is not None and seen.stop:
@@ -113,18 +113,18 @@ def _ending(job: Training, position: Position, seen: Seen | None, interrupt: Int
 
 
 def _stopping(job: Training) -> str:
-    """The answer to Ctrl-C."""
+    """The message after Ctrl-C."""
     kept = list_checkpoints(job.run.checkpoints)
     lost = f"the steps after checkpoint {kept[-1][0]} are lost" if kept else "all steps are lost"
     return f"finishing this step, saving ... (Ctrl-C again ends at once, and {lost})"
 
 
 def take_step(job: Training, position: Position, group: Sequence[Batch], meter: Meter) -> float:
-    """One optimiser step on the averaged gradients of a few batches; returns its learning rate."""
+    """Do one optimiser step with the averaged gradients of some batches; return its learning rate."""
     settings, fabric = job.settings, job.fabric
     lr = job.set_rates(position)
     job.method.before_step(position.step, job.total_steps, position.epoch)
-    # Dropout and the like draw from torch's own generator: seeded by the step, they need no stored state.
+    # Dropout and similar layers use torch's own generator. It is seeded by the step, so no state has to be stored.
     torch.manual_seed(mixed_seed("model", settings.seed, position.step, fabric.global_rank))
     for number, batch in enumerate(group):
         place = settings.seed, position.epoch, position.batch + number, fabric.global_rank
@@ -149,16 +149,17 @@ def take_step(job: Training, position: Position, group: Sequence[Batch], meter: 
 
 
 def _save(job: Training, position: Position, measured: dict[str, Any]) -> None:
-    """Write checkpoint and encoder from the first rank; the others wait, so that none runs ahead of it.
+    """Write checkpoint and encoder from the first rank; the other ranks wait.
 
     Raises:
-        DivergedError: when the weights are not finite, so that a good checkpoint is never replaced by a bad one.
+        DivergedError: the weights are not finite; a good checkpoint is never replaced by a bad one.
     """
     if job.fabric.is_global_zero:
         if not all(bool(torch.isfinite(p).all()) for p in job.method.parameters()):
             raise DivergedError(job.run, position.step, "the weights are not finite")
-        # The encoder first: whoever is ended between the two makes these steps again, and the last checkpoint of a run
-        # never lies there without its encoder.
+        # The encoder first: if the process ends between the two, the steps are repeated, and the last checkpoint of a
+        # run
+        # always has its encoder.
         _keep(job, position, job.run.path, measured)
         state = job.state(position) | {"diagnostics": measured}
         save_checkpoint(job.run.checkpoints, position.step, state)
@@ -171,16 +172,16 @@ def _keep(job: Training, position: Position, folder: Path, measured: dict[str, A
 
 
 def _save_start(job: Training, position: Position) -> None:
-    """Write the encoder as it is before the first step: what it learns is counted from there."""
+    """Write the encoder before the first step, to compare it with the trained one."""
     if job.fabric.is_global_zero:
         _keep(job, position, job.run.start, {})
 
 
 def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:
-    """Whether any process was asked to stop; all of them answer alike and stop together."""
+    """Whether any process was asked to stop; the answer is the same in all processes, so they stop together."""
     if fabric.world_size == 1:
         return stop
-    if fabric.device.type == "cuda" and step % 10:  # asking makes the device wait
+    if fabric.device.type == "cuda" and step % 10:  # communication makes the device wait
         return False
     wishes = fabric.all_reduce(torch.tensor(float(stop), device=fabric.device), reduce_op="sum")
     assert isinstance(wishes, Tensor)
@@ -188,7 +189,7 @@ def _agreed(fabric: Fabric, stop: bool, step: int) -> bool:
 
 
 class _CheckpointClock:
-    """Decides when a checkpoint is due."""
+    """Decides when to write a checkpoint."""
 
     def __init__(self, settings: ResolvedSettings) -> None:
         every = settings.checkpoint_every_steps
@@ -200,7 +201,7 @@ class _CheckpointClock:
             return position.step % self._every == 0
         if not position.epoch_ended:
             return False
-        # Clocks differ, and all processes must save together: the first one decides.
+        # Clocks differ, but all processes must save together: the first one decides.
         due = bool(fabric.broadcast(time.monotonic() - self._last >= AUTO_CHECKPOINT_SECONDS))
         if due:
             self._last = time.monotonic()

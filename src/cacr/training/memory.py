@@ -1,11 +1,11 @@
-"""Memory that a step leaves to the next one."""
+"""Tune malloc to keep freed memory between steps."""
 
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Parameters of glibc's mallopt: how many blocks may come straight from the system, from which size on, and how
-# much free memory at the end of the heap is given back to it.
+# Parameters of glibc's mallopt: the number of blocks that may come directly from the system, their smallest size, and
+# how much free memory at the end of the heap is returned to the system.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _NEVER = -1
 
@@ -16,10 +16,10 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def give_back() -> None:
-    """Give free memory back to the system.
+    """Return free memory to the system.
 
-    Between steps and measurements: their blocks have other sizes and do not fit into each other's places, so that
-    the process would grow to the sum of both.
+    Called between steps and measurements. Their blocks have different sizes and cannot reuse each other's memory;
+    without this the process would grow to the sum of both.
     """
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
@@ -27,10 +27,10 @@ def give_back() -> None:
 
 @contextmanager
 def kept_memory() -> Iterator[None]:
-    """Keep freed memory in the process, on a processor with glibc; elsewhere this does nothing.
+    """Keep freed memory in the process, on a CPU with glibc; does nothing on other systems.
 
-    Large activations are otherwise fetched from the system at every step, which fills each page with zeros
-    first: with five views of a batch that took a fifth of the step. At the end all of it is given back.
+    Otherwise large activations are requested from the system at every step, which fills each page with zeros first:
+    with five views of a batch that took a fifth of the step. At the end all free memory is returned.
     """
     library = _glibc()
     if library is None:
@@ -41,7 +41,7 @@ def kept_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        # what glibc arrives at by itself after large blocks were freed
+        # the value that glibc itself reaches after large blocks were freed
         library.mallopt(_MMAP_MAX, 65_536)
         library.mallopt(_MMAP_THRESHOLD, 32 << 20)
         library.mallopt(_TRIM_THRESHOLD, 64 << 20)

@@ -1,4 +1,4 @@
-"""Figures of the training between two lines of the log."""
+"""Averages of training metrics between two lines of the log."""
 
 import math
 import time
@@ -11,10 +11,10 @@ from cacr.data import Batch
 
 
 class Meter:
-    """Averages the parts of the loss between two readings, without making the device wait at every step.
+    """Averages the parts of the loss between two readings, without waiting for the device at every step.
 
     Attributes:
-        images_of_step: images of this process in the last step, over all its batches.
+        images_of_step: images of the last step in this process, over all its batches.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Meter:
         self._started = time.perf_counter()
 
     def timed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The same batches, while the time spent waiting for them is noted."""
+        """The same batches; records the time spent waiting for them."""
         iterator = iter(batches)
         while True:
             started = time.perf_counter()
@@ -37,7 +37,7 @@ class Meter:
             yield batch
 
     def add(self, parts: dict[str, Tensor], *, step: int, images: int) -> None:
-        """Remember the parts of the loss of one batch."""
+        """Add the parts of the loss of one batch."""
         another = bool(self._steps) and self._steps[-1] == step
         self.images_of_step = images + (self.images_of_step if another else 0)
         self._steps.append(step)
@@ -52,7 +52,7 @@ class Meter:
         )
 
     def loss(self) -> float:
-        """The mean loss since the last reading; makes the device wait."""
+        """The mean loss since the last reading; waits for the device."""
         return self._mean("loss")
 
     def _mean(self, name: str) -> float:
@@ -72,5 +72,5 @@ class Meter:
         return figures
 
     def restart_clock(self) -> None:
-        """Leave out of the next figures the time until now, in which something else was done."""
+        """Exclude the time until now from the next averages, because it was not spent on steps."""
         self._started = time.perf_counter()

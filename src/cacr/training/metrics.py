@@ -1,4 +1,4 @@
-"""Where figures go: ``metrics.jsonl`` always, TensorBoard and Weights & Biases when asked."""
+"""Write metrics to ``metrics.jsonl``, and to TensorBoard and Weights & Biases if asked."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Sink = Callable[[int, dict[str, float]], None]
 
 
 class MetricsLog:
-    """Appends one JSON object a line, flushed at once, and tells the other sinks."""
+    """Appends one JSON object per line, flushes at once, and passes it to the other loggers."""
 
     def __init__(self, path: Path, settings: PretrainSettings) -> None:
         self._path = path
@@ -22,7 +22,7 @@ class MetricsLog:
             self._sinks.append(_wandb(path.parent, settings))
 
     def write(self, step: int, epoch: float, values: dict[str, float]) -> None:
-        """Log ``values`` as they are after ``step`` optimiser steps."""
+        """Log ``values`` after ``step`` optimiser steps."""
         line = json.dumps({"step": step, "epoch": epoch, **values})
         try:
             with self._path.open("a", encoding="utf-8") as file:

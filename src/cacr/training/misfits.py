@@ -1,4 +1,4 @@
-"""What of a run's settings does not fit its data or each other, found before anything is loaded."""
+"""Find settings that do not fit the data or each other, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cacr.frameworks import FRAMEWORKS
 from cacr.training.rules import COLOUR_STEPS, NO_PREDICTOR
 from cacr.views import PRESETS, Preset
 
-if TYPE_CHECKING:  # it asks for what is found here
+if TYPE_CHECKING:  # avoids a circular import
     from cacr.training.resolve import Described
 
 
 def misfits(settings: ResolvedSettings, data: Described, world_size: int) -> list[str]:
-    """What does not fit, a sentence each with what to do."""
+    """List the problems, one sentence each, with a solution."""
     preset = PRESETS[settings.preset]
     return [
         *_batch_problems(data, settings.batch_size, world_size),
@@ -29,47 +29,45 @@ def misfits(settings: ResolvedSettings, data: Described, world_size: int) -> lis
 def _batch_problems(data: Described, batch: int, world_size: int) -> list[str]:
     found = []
     if data.images < 2:
-        return [f"{data.name} has {data.images} images to train on: at least two are needed"]
+        return [f"{data.name} has {data.images} images to train on: training needs at least two"]
     if batch > data.images:
         found.append(
-            f"a batch of {batch} images needs at least so many, {data.name} has {data.images}: "
-            f"give --batch-size {data.images} or less"
+            f"batch size {batch} exceeds the {data.images} images of {data.name}: "
+            f"use --batch-size {data.images} or less"
         )
     if batch < 2 * world_size:
         found.append(
-            f"a batch of {batch} gives {world_size} processes less than two images each: raise --batch-size"
+            f"batch size {batch} gives less than two images to each of {world_size} processes: raise --batch-size"
         )
     return found
 
 
 def _caption_problems(settings: ResolvedSettings, data: Described) -> list[str]:
-    """What captions and an image encoder that is not trained ask for."""
+    """Problems with captions, and with an image encoder that is not trained."""
     if not FRAMEWORKS[settings.framework].reads_captions:
         return []
     found = []
     if not data.captions:
-        found.append(f"{data.name} has no captions, which framework {settings.framework} trains with")
+        found.append(f"{data.name} has no captions, but framework {settings.framework} needs them")
     if settings.framework_options.get("image_trained") is False and not settings.init:
-        found.append(
-            "image_trained=false would keep random weights: give --init, the weights of a trained encoder"
-        )
+        found.append("image_trained=false would keep random weights: give trained weights with --init")
     return found
 
 
 def _channel_problems(settings: ResolvedSettings, data: Described) -> list[str]:
-    """What does not fit the channels of the images."""
+    """Problems with the channels of the images."""
     channels, options = data.channels, settings.view_options
     found = []
     if settings.channels != channels:
-        found.append(f"{data.name} has {channels} channels, not channels={settings.channels}: leave it out")
+        found.append(f"channels={settings.channels}, but {data.name} has {channels} channels: leave it out")
     found += [
-        f"{name} has {len(options[name])} numbers, {data.name} {channels} channels: give one for each"
+        f"{name} has {len(options[name])} numbers, but {data.name} has {channels} channels: give one number per channel"
         for name in ("mean", "std")
         if name in options and not isinstance(options[name], str) and len(options[name]) != channels
     ]
     if channels != 3:
         found += [
-            f"{name} mixes red, green and blue, and {data.name} has {channels} channels: leave it out"
+            f"{name} needs RGB images, but {data.name} has {channels} channels: leave it out"
             for name in COLOUR_STEPS
             if float(options.get(name, 0.0)) > 0
         ]
@@ -77,7 +75,7 @@ def _channel_problems(settings: ResolvedSettings, data: Described) -> list[str]:
 
 
 def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: bool) -> list[str]:
-    """What an encoder cannot do with the sizes of the views, or with settings that are for transformers."""
+    """Problems of the encoder with the sizes of the views, or with settings for transformers."""
     encoder, size = settings.encoder, settings.image_size
     local = preset.resized(size).with_options(**settings.view_options).local
     sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
@@ -87,41 +85,43 @@ def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: b
         return found + [f"{name}: {problem}" for name, problem in wrong.items() if problem]
     if local is not None and len(sizes) > 1 and encoder == "small_alexnet":
         found.append(
-            f"{encoder} takes images of one size, preset {preset.name} has views of {size} and {local.size} pixels: "
-            "give another --encoder, such as resnet18"
+            f"{encoder} takes images of one size, but preset {preset.name} has views of {size} and {local.size} px: "
+            "use another --encoder, such as resnet18"
         )
     for name, default in (("positions", "learned"), ("patches", "trained")):
         if getattr(settings, name) != default:
-            found.append(f"{name} is a setting of transformers, {encoder} has none: leave it out")
+            found.append(f"{name} is a setting of transformers, and {encoder} is not one: leave it out")
     return found
 
 
 def _method_problems(settings: ResolvedSettings, preset: Preset) -> list[str]:
-    """What a framework has no place for."""
+    """Problems with settings that the framework or the preset does not support."""
     found = []
     if not FRAMEWORKS[settings.framework].has_predictor and settings.predictor != NO_PREDICTOR:
-        found.append(f"predictor={settings.predictor}: framework {settings.framework} has none, leave it out")
+        found.append(
+            f"predictor={settings.predictor}: framework {settings.framework} has no predictor, leave it out"
+        )
     if settings.weak_views and (preset.local is not None or settings.weak_views >= settings.views):
         found.append(
-            f"weak_views={settings.weak_views} of {settings.views} views: at least one must be strong, and a preset "
-            "with local crops has none"
+            f"weak_views={settings.weak_views} of {settings.views} views: at least one view must not be weak, and "
+            "presets with local crops cannot have weak views"
         )
     return found
 
 
 def _start_problems(settings: ResolvedSettings) -> list[str]:
-    """Rules for the first weights that contradict each other."""
+    """Contradictory settings of the initial weights."""
     found = []
     if settings.frozen_stages and not settings.init:
-        found.append("frozen_stages would keep random weights: give --init, the weights of a trained encoder")
+        found.append("frozen_stages would keep random weights: give trained weights with --init")
     if settings.first_layer == "random":
         return found
     if settings.init:
         found.append(
-            f"first_layer={settings.first_layer} would replace weights of {settings.init}: leave it out, or --init"
+            f"first_layer={settings.first_layer} would replace weights of {settings.init}: leave out one of them"
         )
     elif settings.patches == "frozen":
         found.append(
-            f"patches=frozen keeps random patches, not first_layer={settings.first_layer}: leave one out"
+            f"patches=frozen keeps random patches and contradicts first_layer={settings.first_layer}: leave one out"
         )
     return found

@@ -1,4 +1,4 @@
-"""The networks of a run: its encoder with the weights that it starts from, head and predictor, in their framework."""
+"""Build the networks of a run: the encoder with its initial weights, head and predictor, in their framework."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,25 +31,25 @@ from cacr.views import PRESETS
 
 
 class Built(NamedTuple):
-    """A framework with its networks, and what the user should know about how it was built."""
+    """A framework with its networks, and notes for the user on how it was built."""
 
     method: Framework
     notes: tuple[str, ...]
 
 
 Filters = Callable[[nn.Module], Tensor]
-"""Of a backbone: the filters that its first layer starts from."""
+"""The filters of the first layer of a backbone at the start."""
 
 
 def build_method(
     settings: ResolvedSettings, init: str | None = None, filters: Filters | None = None
 ) -> Built:
-    """The framework, its encoder and objective; the seed alone decides the random weights.
+    """Build the framework with its encoder and objective; the random weights depend only on the seed.
 
     Args:
-        settings: of the run.
-        init: where the encoder's weights start from: a run, a weights file, ``timm``, or None for random ones.
-        filters: what a first layer that is not random starts from; None where weights are loaded afterwards.
+        settings: settings of the run.
+        init: initial weights of the encoder: a run, a weights file, ``timm``, or None for random weights.
+        filters: initial filters of a first layer that is not random; None if weights are loaded afterwards.
     """
     torch.manual_seed(settings.seed)
     encoder, notes = _build_encoder(settings, init)
@@ -87,24 +87,24 @@ def hidden_width(settings: ResolvedSettings, encoder: Encoder) -> int:
 
 
 def initial_weights_notes(settings: ResolvedSettings) -> list[str]:
-    """What would become of the weights that a run starts from, found without building anything else.
+    """Notes on the initial weights of a run, without building anything else.
 
-    Weights that may be fetched are not fetched for that.
+    Weights that would have to be downloaded are not downloaded for this.
 
     Raises:
-        UserError: they cannot be used.
+        UserError: the weights cannot be used.
     """
     if settings.init is None:
         return []
     fetched = settings.init == TIMM or is_fetched(settings.init)
     if fetched and settings.download:
-        return ["the encoder starts from timm's weights, which are fetched when the run begins"]
+        return ["the encoder starts from timm's weights, which are downloaded when the run starts"]
     with torch.random.fork_rng(devices=[]):
         return _build_encoder(settings, settings.init)[1]
 
 
 def _build_encoder(settings: ResolvedSettings, init: str | None) -> tuple[Encoder, list[str]]:
-    """The encoder, and what became of the weights that it starts from."""
+    """The encoder, and notes on its initial weights."""
     encoder = build_encoder(
         settings.encoder,
         image_size=settings.image_size,

@@ -12,7 +12,7 @@ from cacr.frameworks import Framework
 from cacr.training.lars import LARS
 
 RATE_BATCH = 256
-"""Images of the batch that a ``base_lr`` is for: the rate is in proportion to the batch."""
+"""Batch size of a ``base_lr``: the learning rate is proportional to the batch size."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class OptimizerDefaults:
 
     Attributes:
         base_lr: learning rate for a batch of 256 images.
-        weight_decay: of the paper.
+        weight_decay: the value of the paper.
         states: numbers that it keeps per weight.
     """
 
@@ -44,7 +44,7 @@ USUAL = DEFAULTS
 
 
 def build_optimizer(settings: ResolvedSettings, method: Framework) -> Optimizer:
-    """The optimiser of all trainable weights; the loop sets the rate of each group before every step."""
+    """The optimiser of all trainable weights; the training loop sets the rate of each group before every step."""
     parameters = _groups(settings, method)
     lr, momentum, decay = settings.lr, settings.momentum, settings.weight_decay
     match settings.optimizer:
@@ -59,10 +59,10 @@ def build_optimizer(settings: ResolvedSettings, method: Framework) -> Optimizer:
 
 
 def _groups(settings: ResolvedSettings, method: Framework) -> list[dict[str, Any]]:
-    """The trainable weights by how their rate follows from that of the run.
+    """The trainable weights, grouped by learning rate.
 
-    A group's ``factor`` multiplies the rate, and ``scheduled`` says whether the schedule lowers it. Weights of the
-    objective have no decay: a temperature has no reason to be 1.
+    ``factor`` of a group multiplies the rate of the run; ``scheduled`` says whether the schedule applies. Weights of
+    the objective have no weight decay: a temperature should not be pulled to 1.
     """
     constant = {id(p) for module in method.constant_rate() for p in module.parameters()}
     scales = {id(p) for p in method.objective.parameters()}
@@ -82,12 +82,12 @@ def _groups(settings: ResolvedSettings, method: Framework) -> list[dict[str, Any
 
 
 def _encoder_rates(settings: ResolvedSettings, backbone: nn.Module) -> dict[int, float]:
-    """The rate of each of the encoder's weights over that of the head, by the weight's id."""
+    """Learning rate of each encoder weight divided by that of the head, by the id of the weight."""
     decayed = rates_of(backbone, settings.layer_decay) if settings.layer_decay < 1 else {}
     return {id(p): settings.encoder_rate * decayed.get(name, 1.0) for name, p in backbone.named_parameters()}
 
 
 def _bias_factor(settings: ResolvedSettings) -> float:
-    """The rate of biases and norms over that of the other weights."""
+    """Learning rate of biases and norms divided by that of other weights."""
     assert settings.bias_base_lr is not None
     return settings.bias_base_lr * settings.batch_size * settings.accumulate / RATE_BATCH / settings.lr

@@ -1,4 +1,4 @@
-"""Where a run would be, and what its settings become and need there."""
+"""Processes and devices of a run, and what its settings and memory are there."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,12 +14,12 @@ from cacr.training.resolve import Described, resolve
 
 @dataclass(frozen=True)
 class Place:
-    """Processes, and what they compute on.
+    """Number of processes, and their device.
 
     Attributes:
-        world_size: processes in all.
-        device: of each of them.
-        machines: that they are on.
+        world_size: total number of processes.
+        device: device of each process.
+        machines: number of machines.
     """
 
     world_size: int
@@ -28,7 +28,7 @@ class Place:
 
     @classmethod
     def of(cls, asked: PretrainSettings, fabric: Fabric | None = None) -> Self:
-        """The place that settings ask for; with ``fabric`` that of the processes which are there."""
+        """The place that the settings ask for; with ``fabric``, that of the running processes."""
         where = Where.of(asked)
         if fabric is not None:
             return cls(fabric.world_size, fabric.device, where.machines)
@@ -36,14 +36,14 @@ class Place:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it computes on a CPU."""
+        """Whether the run computes on a CPU."""
         return self.device.type == "cpu"
 
     def resolved(self, asked: PretrainSettings, data: Described, **chosen: Any) -> ResolvedSettings:
-        """The settings without ``auto``, some of them chosen already."""
+        """The settings without ``auto``; ``chosen`` overrides some of them."""
         asked = asked.model_copy(update=chosen)
         return resolve(asked, data, world_size=self.world_size, device=self.device)
 
     def need(self, settings: ResolvedSettings, data: Described) -> Need:
-        """The memory of a process here."""
+        """The memory that a process needs here."""
         return training_need(settings, data, processes=self.world_size, machines=self.machines)

@@ -1,4 +1,4 @@
-"""What a run will be: settled in every process before anything is built or written."""
+"""The plan of a run: decided in every process before anything is built or written."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from cacr.training.timed import Timed, fit_time
 
 
 class Plan(NamedTuple):
-    """Settings without ``auto``, the memory that a process needs with them, and what was chosen, in words."""
+    """Settings without ``auto``, the memory that a process needs, and notes on what was chosen."""
 
     settings: ResolvedSettings
     need: Need
@@ -33,12 +33,12 @@ def make_plan(
     observed: bool,
     tell: Callable[[str], None],
 ) -> Plan:
-    """Settle the length of a run, its settings and its memory; the arguments are those of :func:`fit_time`.
+    """Decide the length, settings and memory of a run; the arguments are those of :func:`fit_time`.
 
-    A run that is resumed keeps its steps, however fast the machine is now.
+    A resumed run keeps its number of steps, even if the machine is faster or slower now.
 
     Raises:
-        UserError: it does not fit into the time or the memory that there is.
+        UserError: the run does not fit into the available time or memory.
     """
     timed = Timed(asked)
     if not resuming:

@@ -1,15 +1,15 @@
-"""Which numbers a processor multiplies fast."""
+"""Find out whether a processor multiplies bf16 numbers fast."""
 
 from pathlib import Path
 
 import torch
 
 _BF16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
-"""CPU features that multiply bf16 in hardware (Intel, AMD, Arm); without them float32 is faster."""
+"""CPU features for bf16 products in hardware (Intel, AMD, Arm); without them float32 is faster."""
 
 
 def cpu_flags() -> frozenset[str]:
-    """Features of this CPU as Linux reports them; empty elsewhere."""
+    """Features of this CPU as Linux reports them; empty on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

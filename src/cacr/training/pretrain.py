@@ -1,8 +1,8 @@
-"""Pretraining, from settings to a run folder, to be read from top to bottom.
+"""Pretraining, from settings to a run folder; read it from top to bottom.
 
-Settings are read and the processes started (:func:`pretrain`); each process opens the data, resolves the settings,
-builds the model, goes back to a checkpoint where there is one, and trains (:func:`_pretrain`). Each of these things is
-done once, and nothing is written before all of it is known to fit.
+:func:`pretrain` reads the settings and starts the processes. In each process, :func:`_pretrain` opens the data,
+resolves the settings, builds the model, loads a checkpoint if there is one, and trains. Nothing is written before all
+of it is known to fit.
 """
 
 import time
@@ -41,9 +41,9 @@ class Outcome:
 
     Attributes:
         run: the run folder.
-        status: ``interrupted`` by a signal, or ``stopped`` by the diagnostics (``on_collapse``): such runs have a
+        status: ``interrupted`` by a signal, or ``stopped`` by the diagnostics (``on_collapse``): both have a
             checkpoint and can be resumed.
-        step: optimiser steps made in all.
+        step: total number of optimiser steps.
     """
 
     run: Path
@@ -63,20 +63,20 @@ def pretrain(
     """Pretrain an encoder.
 
     Args:
-        values: settings by name, as in :class:`cacr.config.PretrainSettings`, with the options of the
-            objective and of the view preset among them; what is not given has its default.
-        out: the run folder: absent or empty, or with ``resume`` that of the run to continue.
-        resume: continue the run in ``out``, or start it where there is none yet.
-        observe: makes what looks at the model now and then; a function of a module, because other processes
-            call it too.
-        like: a run whose settings a new one takes; those of ``values`` win.
-        began: when what ``time`` counts began, on the clock of ``time.monotonic``; now by default.
+        values: settings by name, as in :class:`cacr.config.PretrainSettings`, including options of the objective and
+            of the view preset; other settings have their defaults.
+        out: the run folder, new or empty; with ``resume``, the folder of the run to continue.
+        resume: continue the run in ``out``, or start it if there is none yet.
+        observe: creates the observer that measures the model; a function of a module, because other processes call it
+            too.
+        like: a run whose settings the new run copies; ``values`` override them.
+        began: start of the time that ``time`` counts, on the clock of ``time.monotonic``; default: now.
     """
     began = time.monotonic() if began is None else began
     run = RunFolder(out)
     resuming = resume and run.holds_run
     settings = settings_of_resumed(run, values) if resuming else settings_of_new(run, values, like)
-    with torch.random.fork_rng():  # a caller's own random numbers stay what they were
+    with torch.random.fork_rng():  # keep the caller's random state
         status, step = launch(_pretrain, Where.of(settings), settings, run, resuming, observe, began)
     return Outcome(out, status, step)
 
@@ -89,7 +89,7 @@ def _pretrain(
     observe: Observe | None,
     began: float,
 ) -> tuple[Status, int]:
-    """What happens in each process."""
+    """The work of each process."""
     console = CleanConsole(quiet=not fabric.is_global_zero)
     given, asked = asked, with_own_tower(asked, run) if resuming else asked
     data = prepare_data(asked, run if resuming else None)
@@ -101,7 +101,7 @@ def _pretrain(
     job = build_training(fabric, settings, run, data.training, new=state is None)
     position = Position() if state is None else job.restore(state)
     measured = {} if state is None else state["diagnostics"]
-    del state  # or a second copy of all weights would stay in memory while the run trains
+    del state  # otherwise a second copy of all weights stays in memory during the training
     if position.step >= job.total_steps:
         limit = f" (max_steps is {settings.max_steps})" if settings.max_steps else ""
         console.print(f"{run.path} is already finished, at step {position.step}{limit}: nothing to do")
@@ -122,14 +122,14 @@ def _pretrain(
         status = train(job, position, console, log, observer, measured)
         if fabric.is_global_zero and (later := job.loader.unreadable.values()):
             data.record(run, later)
-            console.print(f"{len(later)} images turned out unreadable; they are listed in {run.unreadable}")
+            console.print(f"{len(later)} more images are unreadable; they are listed in {run.unreadable}")
     if status != "finished":
         announce_stop(console, run, position, by_diagnostics=status == "stopped")
     return status, position.step
 
 
 def _open_log(run: RunFolder, settings: ResolvedSettings, position: Position) -> MetricsLog:
-    """Store the settings; forget what was logged after the checkpoint, because it will be logged again."""
+    """Store the settings; remove log lines after the checkpoint, because those steps will be logged again."""
     run.drop_metrics_after(position.step)
     packages = ("cacr", "torch", "torchvision", "timm", "lightning-fabric")
     run.write_settings(settings, {name: version(name) for name in packages})

@@ -1,4 +1,4 @@
-"""Progress of the training: a bar on a terminal, plain lines elsewhere, nothing on other ranks."""
+"""Show the progress of the training: a bar on a terminal, plain lines otherwise, nothing on other ranks."""
 
 import time
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColum
 from cacr.training.pace import Pace
 
 PLAIN_SECONDS = 30.0
-"""Without a terminal, lines lie no farther apart than this, unless a single step does."""
+"""Without a terminal, a line is printed at least this often, in seconds, if steps are not slower."""
 
 BAR_SECONDS = 0.25
-"""On a terminal figures are not renewed more often than this: reading the loss makes a device wait."""
+"""On a terminal, metrics are updated at most this often, in seconds: reading the loss makes the device wait."""
 
 NARROW, WIDE = 80, 100
-"""Columns of a terminal: below the one there is neither bar nor speed, from the other on there is room for what the
-diagnostics saw."""
+"""Columns of a terminal: below the first number there is no bar and no speed; from the second number on, the last
+measurement is shown too."""
 
 _LONGEST = len("epoch 200/200  100%  loss -0.1316  12,345 images/s  59 min 59 s left")
 
 
 def duration(seconds: float) -> str:
-    """A time that a person reads at a glance: ``42 s``, ``3 min 10 s``, ``5 h 12 min``, ``3 days 4 h``."""
+    """A time that is easy to read: ``42 s``, ``3 min 10 s``, ``5 h 12 min``, ``3 days 4 h``."""
     seconds = round(seconds)
     for name, size, sub, sub_size in (
         ("days", 86400, "h", 3600),
@@ -38,19 +38,19 @@ def duration(seconds: float) -> str:
 
 
 class TrainingProgress:
-    """Shows epoch, loss, what the diagnostics saw last, images per second and time left, from the first step on.
+    """Shows epoch, loss, the last measurement, images per second and time left.
 
     Args:
-        console: where to.
-        epochs: of the whole run, the last one perhaps not whole.
-        total_steps: of the whole run.
-        step: steps made already.
-        epoch: epochs made already.
+        console: where to print.
+        epochs: number of epochs of the whole run; the last one may be incomplete.
+        total_steps: number of steps of the whole run.
+        step: number of steps so far.
+        epoch: number of epochs so far.
         enabled: whether anything is shown.
-        clock: seconds since some moment.
+        clock: returns seconds.
 
     Attributes:
-        pace: is told of every step, and of the time in which something else is done.
+        pace: must be told of every step, and of time spent on something else.
     """
 
     def __init__(
@@ -89,20 +89,20 @@ class TrainingProgress:
             self._bar.stop()
 
     def begin(self, what: str) -> None:
-        """Say what is done before the first step."""
+        """Show what is done before the first step."""
         if self._bar:
             self._bar.update(self._task, text=what)
         elif self._enabled:
             self._console.print(f"{what} ...")
 
     def tell(self, text: str) -> None:
-        """Print a line above the bar; any thread may."""
+        """Print a line above the bar; can be called from any thread."""
         if self._enabled:
             self._console.print(text, soft_wrap=True)
 
     @property
     def due(self) -> bool:
-        """Whether it is time to show where the run is."""
+        """Whether it is time for an update."""
         since = self._clock() - self._shown
         if self._bar:
             return since >= BAR_SECONDS
@@ -111,8 +111,8 @@ class TrainingProgress:
     def update(self, *, step: int, epoch: int, loss: float, seen: str | None = None) -> None:
         """Show the state after ``step`` steps, in epoch ``epoch``.
 
-        What was ``seen`` stays until something else is. Without a terminal only what is :attr:`due` is printed, and
-        the last step.
+        ``seen`` stays visible until the next measurement. Without a terminal, a line is printed only if it is
+        :attr:`due`, and for the last step.
         """
         self._seen = self._seen if seen is None else f"  {seen}"
         if not self._enabled:
@@ -137,7 +137,7 @@ class TrainingProgress:
 
 
 def _columns(width: int, epochs: int) -> list[ProgressColumn]:
-    """The parts of the bar's line, so that the time left is never cut off."""
+    """The columns of the bar, chosen so that the time left is never cut off."""
     room = width - _LONGEST - 2 - (25 if width >= WIDE else 0)
     return [
         TextColumn("epoch {task.fields[epoch]}/" + str(epochs)),

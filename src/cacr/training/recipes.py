@@ -1,9 +1,9 @@
-"""The paper's experiments as complete settings, by name: ``cacr pretrain --recipe NAME``; and the demo's.
+"""Recipes: the experiments of the paper, and the demo, as complete settings (``cacr pretrain --recipe NAME``).
 
-A recipe is a method on given data: it names one, and has the sizes, rates and lengths of a publication. What the paper
-leaves open is chosen as ``docs/explanation/methods.md`` says. A recipe is a starting point: settings that
-are given beside it win. ``references/NAME.json`` holds what a recipe's own runs measured, where somebody ran them
-(``benchmarks/reference.py``); the page of a run with this recipe draws it behind the run's own curves.
+A recipe is a method on given data, with the sizes, rates and lengths of a publication.
+``docs/explanation/methods.md`` explains the choices that the paper leaves open. Settings that the user gives override
+the recipe. ``references/NAME.json`` holds measurements of finished runs of a recipe (``benchmarks/reference.py``); the
+report of a run with this recipe draws them behind the curves of the run.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ class Recipe:
     """A complete training.
 
     Attributes:
-        name: as the command line knows it.
+        name: name on the command line.
         summary: one line for listings.
-        data: what it is trained on, as far as is known without the data.
-        settings: names and values of :class:`cacr.config.PretrainSettings`; ``data`` is among them where the name
-            of a data set is enough.
+        data: the training data, as far as it is known without the files.
+        settings: names and values of :class:`cacr.config.PretrainSettings`; includes ``data`` if the name of a data
+            set is enough.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Recipe:
     settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        # listings take the first line of a registered thing's documentation
+        # listings use the first line of the docstring
         object.__setattr__(self, "__doc__", self.summary)
 
 
@@ -100,7 +100,7 @@ _HCL: dict[str, Any] = {
     "epochs": 400,
 }
 _START: dict[str, Any] = {"first_layer": "random", "weights": "paper"}
-"""How the weights of all experiments of the paper start."""
+"""Initial weights of all experiments of the paper."""
 
 _ONE: dict[str, Any] = {"views": 2}
 _FOUR: dict[str, Any] = {"views": 5}
@@ -115,7 +115,7 @@ _IMAGENET: dict[str, Any] = {
     "sync_batch_norm": True,
     "precision": "float32",
 }
-"""ResNet-50 on ImageNet, as the systems that the paper quotes were trained."""
+"""ResNet-50 on ImageNet, with the settings of the systems that the paper quotes."""
 
 
 _SIMCLR_VIEWS: dict[str, Any] = {
@@ -125,7 +125,7 @@ _SIMCLR_VIEWS: dict[str, Any] = {
     "saturation": 0.8,
     "hue": 0.2,
 }
-"""SimCLR's strong colours, and its small crops."""
+"""SimCLR's strong colour changes and small crops."""
 
 
 def _add(name: str, summary: str, data: Described, *parts: Mapping[str, Any], **more: Any) -> None:
@@ -144,14 +144,14 @@ def _queue(**more: Any) -> dict[str, Any]:
 
 
 def _method(name: str, **options: Any) -> dict[str, Any]:
-    """A method with options of its objective above its own."""
+    """A method, with given options of its objective."""
     method = METHODS[name]
     merged = {**method.objective_options, **options}
     return {"method": name, "objective": method.objective, "objective_options": merged}
 
 
 def _objective(name: str, **options: Any) -> dict[str, Any]:
-    """An objective that is no method of its own."""
+    """An objective that is not a method."""
     return {"objective": name, "objective_options": options}
 
 
@@ -209,7 +209,13 @@ def _moco_v2(data: str, images: int, batch: int, epochs: int) -> None:
     for name, summary, *parts in (
         ("cacr-k1", "CACR, one positive", _ONE, gathered, cacr),
         ("cacr-k4", "CACR, four positives", _FOUR, gathered, cacr),
-        ("cacr-k4-released", "CACR as released: queue weights held, negatives local", _FOUR, local, released),
+        (
+            "cacr-k4-released",
+            "CACR as released: constant queue weights, local negatives",
+            _FOUR,
+            local,
+            released,
+        ),
         ("one-way", "MoCo v2 itself", _ONE, one_way, info_nce),
         ("symmetric", "MoCo v2, both directions", _ONE, both_ways, info_nce),
         ("au", "alignment and uniformity", _ONE, one_way_local, _method("align_uniform", t=3.0, align=3.0)),
@@ -247,7 +253,7 @@ def _moco_v3() -> None:
     multicrop: dict[str, Any] = {"preset": "multicrop-cacr", "views": 10}
     swav_crops: dict[str, Any] = {"preset": "multicrop-swav", "views": 8}
     cacr = _cacr(2.0, pos_grad=False, negatives="cross")
-    # With two keys a query has one positive or two: weights over the queries of a key are what the authors' code has.
+    # With two keys a query has one or two positives: the authors' code has weights over the queries of a key.
     anchored = _cacr(2.0, pos_grad=False, negatives="cross", pi_anchor="key")
     encoders: tuple[tuple[str, str, dict[str, Any], dict[str, Any], float], ...] = (
         ("resnet50", "ResNet-50", resnet, crops, 1.0),
@@ -322,7 +328,7 @@ def _imagenet() -> None:
 
 
 def _demo() -> None:
-    """What ``cacr demo`` trains: minutes on a processor."""
+    """The recipe of ``cacr demo``: minutes on a CPU."""
     digits: dict[str, Any] = {"data": "digits", "imbalance": "linear", "width": 0.25, "epochs": 8}
     # By benchmarks/digits.py: the nearest negatives of a digit are mostly of its own class.
     digits |= {"base_lr": 0.12} | _method("cacr", t_neg=1.0)
@@ -335,7 +341,7 @@ _demo()
 
 
 def _cc3m() -> None:
-    """Table A12; what the paper leaves open (warm-up, decay, t-) is open_clip's, or the library's."""
+    """Table A12; what the paper leaves open (warm-up, decay, t-) is taken from open_clip or from cacr's defaults."""
     described = Described("cc3m", 3_318_333, 400, in_memory=False, captions=1)
     common: dict[str, Any] = {
         "framework": "image_text",

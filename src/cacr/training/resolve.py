@@ -1,6 +1,6 @@
-"""What ``auto`` becomes: decided once, before training, from the data and the length of the run.
+"""Replace ``auto``: decided once, before training, from the data and the length of the run.
 
-The rules are in :mod:`cacr.training.rules`; what is known about them, in ``docs/explanation/automatic-choices.md``.
+The rules are in :mod:`cacr.training.rules`; what is known about them is in ``docs/explanation/automatic-choices.md``.
 """
 
 import math
@@ -41,40 +41,40 @@ from cacr.training.rules import (
 from cacr.views import PRESETS, Preset
 
 SAMPLE = 32
-"""Images that are looked at to learn how large they are, and whether they have colours."""
+"""Number of images that are opened to find out their size, and whether they have colours."""
 
 SMALLEST_STD = 2e-4
-"""Deviation of a channel, in [0, 1], by which it is divided at least: one that is always the same stays so."""
+"""Smallest standard deviation of a channel, in [0, 1]: avoids division by zero for a constant channel."""
 
 MEASURED_VIEWS = 5
-"""Views of training in which the diagnostics look at an image."""
+"""Number of training views per image in the diagnostics."""
 
 STRONG_VIEWS = 2
-"""Stronger views in which they look at it too; as many random ones are compared with each other."""
+"""Number of stronger views per image in the diagnostics; the same number of random views is compared with them."""
 
 FORWARD_COST = 0.5
-"""Of the time of a view in training: that of one which is made and passes the encoder forward only."""
+"""Time of a view that only passes the encoder forward, divided by that of a view in training."""
 
 DIAGNOSTICS_SHARE = 0.03
-"""Of the time of training that diagnostics may take."""
+"""Largest share of the training time for diagnostics."""
 
 
 class Described(NamedTuple):
-    """What is looked at of data.
+    """Properties of data that settings depend on.
 
     Attributes:
-        name: for messages.
-        images: to train on.
+        name: name for messages.
+        images: number of images to train on.
         side: shorter side of most images, in pixels.
-        in_memory: whether they are arrays, and need no decoding.
-        held_out: images that were taken from the data and are not trained on.
-        measured: images that the diagnostics look at.
-        grey: whether none of those that were looked at has colours.
-        captions: the most that an image has; 0 where there are none.
-        channels: of every image.
-        mean: of each channel, in [0, 1], of those that were looked at; empty of RGB images, whose presets have one.
-        std: of each channel.
-        classes: of equal size, where that is known without the data; 0: it is not.
+        in_memory: whether images are arrays, which need no decoding.
+        held_out: number of images that are held out from training.
+        measured: number of images of the diagnostics.
+        grey: whether none of the opened images has colours.
+        captions: largest number of captions of an image; 0 without captions.
+        channels: number of channels.
+        mean: mean per channel, in [0, 1], of the opened images; empty for RGB images, which use that of the preset.
+        std: standard deviation per channel.
+        classes: number of classes of equal size, if known without the data; 0 if unknown.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Described(NamedTuple):
     classes: int = 0
 
     def imbalanced(self, rule: str) -> Self:
-        """What an imbalance rule leaves of it.
+        """The data after an imbalance rule.
 
         Raises:
             UserError: the classes are not known.
@@ -99,21 +99,19 @@ class Described(NamedTuple):
         if rule == "none":
             return self
         if not self.classes:
-            raise UserError(
-                f"imbalance needs labels, and nothing is known of those of {self.name}: give the data"
-            )
+            raise UserError(f"imbalance needs labels, and those of {self.name} are not known: give the data")
         each = self.images // self.classes
         return self._replace(images=sum(int(share * each) for share in class_fractions(rule, self.classes)))
 
 
 def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Described:
-    """Look at a few of the images to train on."""
+    """Open a few of the training images and describe them."""
     sides, grey, seen = [], True, []
     for index in np.unique(np.linspace(0, len(source) - 1, min(SAMPLE, len(source))).astype(int)):
-        with suppress(UnreadableImageError):  # how many of them there are is found out when data is prepared
+        with suppress(UnreadableImageError):  # unreadable images are counted when the data is prepared
             image = source.read(int(index))
             sides.append(min(image.size))
-            grey = grey and is_grey(image)  # looks no further once there is a colour
+            grey = grey and is_grey(image)  # skips the check after the first colour image
             if source.deep:
                 pixels = source.read_pixels(int(index)).flatten(1) / 255
                 seen.append(torch.stack([pixels.mean(dim=1), pixels.square().mean(dim=1)]))
@@ -136,7 +134,7 @@ def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Describ
 
 
 def _statistics(seen: list[torch.Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel, from those of each image and of its squares, (2, channels) each."""
+    """Mean and standard deviation per channel, from the means of each image and of its squares, (2, channels) each."""
     if not seen:
         return (), ()
     mean, square = torch.stack(seen).double().mean(dim=0)
@@ -151,21 +149,21 @@ def resolve(
     world_size: int,
     device: torch.device,
 ) -> ResolvedSettings:
-    """The same settings without ``auto``.
+    """Replace ``auto`` in the settings.
 
     Args:
-        settings: what was asked for.
+        settings: the settings that were given.
         data: the images to train on.
         world_size: number of processes.
-        device: where this process computes.
+        device: device of this process.
 
     Raises:
-        SettingsError: with everything that does not fit the data or the other settings.
+        SettingsError: lists everything that does not fit the data or the other settings.
     """
     known: dict[str, Any] = {}
 
     def choose(name: str, value: Any) -> Any:
-        """Take what was asked for, or ``value`` in place of ``auto``."""
+        """Use the given value, or ``value`` instead of ``auto``."""
         asked = getattr(settings, name)
         known[name] = value if asked == "auto" else asked
         return known[name]
@@ -223,7 +221,7 @@ def resolve(
 
 
 def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
-    """What became of ``auto``, as a note to print."""
+    """A note with the values chosen for ``auto``."""
     chosen = {name: value for name, value in settings if getattr(asked, name) == "auto" and value != "auto"}
     for own, given in (
         (settings.framework_options, asked.framework_options),
@@ -237,35 +235,35 @@ def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
 
 
 class RunLength(NamedTuple):
-    """Optimiser steps of an epoch and of a whole run."""
+    """Number of optimiser steps of an epoch and of the whole run."""
 
     per_epoch: int
     total: int
 
 
 def run_length(batches_per_epoch: int, epochs: int, settings: PretrainSettings) -> RunLength:
-    """How many steps a run has, from batches in an epoch, ``accumulate`` and ``max_steps``."""
+    """Number of steps of a run, from the batches per epoch, ``accumulate`` and ``max_steps``."""
     per_epoch = -(-batches_per_epoch // settings.accumulate)
     total = per_epoch * epochs
     return RunLength(per_epoch, min(total, settings.max_steps or total))
 
 
 def planned_length(settings: ResolvedSettings, images: int, world_size: int) -> RunLength:
-    """How many steps a run of so many images will have."""
+    """Number of steps of a run on ``images`` images."""
     batches = count_batches(images, settings.batch_size, world_size, keep_all=False)
     return run_length(max(1, batches), settings.epochs, settings)
 
 
 def _view_options(settings: PretrainSettings, data: Described, preset: Preset) -> dict[str, Any]:
-    """Without steps that do nothing to grey images, where the preset is ours to choose.
+    """View options; leaves out colour changes for grey images, if the preset was chosen automatically.
 
-    A preset that is named stays as it is: that of a user, of a recipe, of a run that is resumed.
+    A preset that the user, a recipe or a resumed run names is not changed.
     """
-    if data.mean:  # not 8-bit RGB: statistics of its own, and no step that mixes red, green and blue
+    if data.mean:  # not 8-bit RGB: use the statistics of the data, and no colour changes
         if data.channels == 3:
             return {"mean": data.mean, "std": data.std} | settings.view_options
         given = settings.view_options
-        if settings.init:  # weights for RGB images say nothing of other channels
+        if settings.init:  # statistics of RGB weights do not fit other channels
             given = {k: v for k, v in given.items() if k not in ("mean", "std") or len(v) == data.channels}
         return {**dict.fromkeys(COLOUR_STEPS, 0.0), "mean": data.mean, "std": data.std} | given
     if settings.preset != "auto" or not data.grey:
@@ -275,7 +273,7 @@ def _view_options(settings: PretrainSettings, data: Described, preset: Preset) -
 
 
 def keyed_views(settings: ResolvedSettings) -> int:
-    """Views of an image that are keys: local crops are not, unless the objective asks for it."""
+    """Number of views per image that are keys; local crops are keys only if the objective asks for it."""
     preset = PRESETS[settings.preset]
     if preset.local is None or settings.objective_options.get("local_keys"):
         return settings.views
@@ -283,18 +281,18 @@ def keyed_views(settings: ResolvedSettings) -> int:
 
 
 VIEWS_WORTH = FORWARD_COST * (MEASURED_VIEWS + 1 + STRONG_VIEWS)
-"""How many views of training cost as much as one measurement of an image: it is looked at in five of them, in one of
-evaluation and in two stronger ones."""
+"""One measurement of an image costs as much as this number of training views: it uses five training views, one
+evaluation view and two stronger views."""
 
 
 def _epochs_between(measured: int, trained: int, views: int) -> int:
-    """Epochs between diagnostics so that they take at most a small share of the time."""
+    """Epochs between diagnostics, such that they take at most a small share of the time."""
     share = measured * VIEWS_WORTH / (trained * views)
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 
 def _objective_options(settings: PretrainSettings) -> dict[str, Any]:
-    """CACR's usual t-, what the framework asks for; the rest as the objective has it."""
+    """Options of the objective: CACR's default t-, the defaults of the framework, and the given options."""
     kind = OBJECTIVES[settings.objective]
     preset = PRESETS.get(settings.preset)
     local = preset is not None and preset.local is not None

@@ -1,10 +1,10 @@
-"""Learning-rate schedules, as functions of the step alone: nothing to store, nothing to get out of step."""
+"""Learning-rate schedules: functions of the step, without state."""
 
 import math
 from collections.abc import Callable, Sequence
 
 Schedule = Callable[[int], float]
-"""Factor on the peak learning rate for the optimiser step with this number (from 0)."""
+"""Maps the number of the optimiser step (from 0) to a factor on the peak learning rate."""
 
 
 def cosine(total: int, start: int = 0) -> Schedule:
@@ -21,7 +21,7 @@ def cosine(total: int, start: int = 0) -> Schedule:
 
 
 def by_epoch(schedule: Schedule, steps_per_epoch: int) -> Schedule:
-    """The same schedule, but all steps of an epoch have the factor of its first."""
+    """The same schedule, but constant within each epoch: all steps have the factor of the first step."""
     return lambda step: schedule(step // steps_per_epoch * steps_per_epoch)
 
 
@@ -41,7 +41,7 @@ def with_warmup(schedule: Schedule, warmup: int) -> Schedule:
 
 
 def warm_cosine(total: int, warmup: float) -> Schedule:
-    """A linear rise from 0 over the share ``warmup`` of ``total`` steps, then half a cosine."""
+    """Linear rise from 0 during the share ``warmup`` of ``total`` steps, then half a cosine."""
 
     def factor(step: int) -> float:
         share = step / total
@@ -53,7 +53,7 @@ def warm_cosine(total: int, warmup: float) -> Schedule:
 
 
 def ending_at(schedule: Schedule, share: float) -> Schedule:
-    """The schedule between 1 and ``share`` in place of 0."""
+    """The schedule, rescaled to end at ``share`` instead of 0."""
     return lambda step: share + (1 - share) * schedule(step)
 
 
@@ -67,10 +67,10 @@ def build_schedule(
     gamma: float = 0.1,
     final: float = 0.0,
 ) -> Schedule:
-    """The schedule ``name`` over ``total`` steps, ``per_epoch`` of them in an epoch; a cosine ends at ``final``.
+    """The schedule ``name`` over ``total`` steps, with ``per_epoch`` steps per epoch; a cosine ends at ``final``.
 
-    When a run is resumed with another number of epochs, the schedule is the one of a run of the new length,
-    from the step of resumption on: the steps already made are not repeated.
+    If a run is resumed with another number of epochs, the remaining steps follow the schedule of the new length;
+    earlier steps are not repeated.
     """
     base = {
         "cosine": cosine(total),

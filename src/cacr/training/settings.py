@@ -1,4 +1,4 @@
-"""The settings of a run before it starts: of a new one from what was asked for, of a resumed one from its folder."""
+"""The settings of a run before it starts: given values for a new run, the stored ones for a resumed run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,24 +16,24 @@ from cacr.training.continued import continued
 from cacr.training.layers import above, with_method, with_recipe
 
 LENGTH = frozenset({"epochs", "max_steps"})
-"""Settings that say how long a run is. A time chooses both of them, and one that is given later replaces both."""
+"""Settings of the length of a run. ``time`` chooses both; a value that is given later replaces both."""
 
 _NOT_LIKE = (RESUMABLE - LENGTH) | {"seed", "images"}
-"""Settings that a run does not take from another: they say on which images, from which seed and where it runs."""
+"""Settings that ``--like`` does not copy: the images, the seed, and where the run computes."""
 
 
 def settings_of_new(run: RunFolder, values: Mapping[str, Any], like: Path | None = None) -> PretrainSettings:
-    """What was asked for, all of it checked; ``auto`` is still among it.
+    """The settings of a new run, checked; ``auto`` is not replaced yet.
 
     Raises:
-        UserError: the folder holds something already, or settings are wrong.
+        UserError: the folder is not empty, or settings are wrong.
     """
     run.require_new()
     return _with_absolute_path(checked(completed(values, like)))
 
 
 def checked(values: Mapping[str, Any]) -> PretrainSettings:
-    """Settings of a new run, with what the weights that it starts from decide.
+    """Settings of a new run, including those that follow from its initial weights.
 
     Raises:
         UserError: values or weights are wrong.
@@ -42,20 +42,20 @@ def checked(values: Mapping[str, Any]) -> PretrainSettings:
 
 
 def completed(values: Mapping[str, Any], like: Path | None = None) -> dict[str, Any]:
-    """The values that were given, above those of their recipe or of the run ``like``, and of their method.
+    """Given values, completed by a recipe or by the run ``like``, and by the method.
 
     Raises:
-        SettingsError: some of them exclude each other.
+        SettingsError: some of them contradict each other.
     """
     given = {name for name, value in values.items() if value not in (None, "auto")}
     problems = [
-        f"time and {name} both say how long the run is: give one of them"
+        f"time and {name} both set the length of the run: give only one of them"
         for name in sorted(LENGTH & given)
         if "time" in given
     ]
     problems += [
-        f"--like takes the settings of {like}, the steps among them, and cannot be combined with {name}: "
-        "give one of them"
+        f"--like copies the settings of {like}, including its steps, and cannot be combined with {name}: "
+        "give only one of them"
         for name in ("time", "recipe")
         if like is not None and name in given
     ]
@@ -68,7 +68,7 @@ def completed(values: Mapping[str, Any], like: Path | None = None) -> dict[str, 
 
 
 def _settings_like(run: Path, given: set[str]) -> dict[str, Any]:
-    """What another run learned with, without what values that are given replace as a whole."""
+    """The settings of another run, without those that given values replace."""
     replaced: set[str] = set()
     if LENGTH & given:
         replaced |= LENGTH | {"time"}
@@ -79,7 +79,7 @@ def _settings_like(run: Path, given: set[str]) -> dict[str, Any]:
 
 
 def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSettings:
-    """The settings of the run, with those replaced that may change; others must be what they were."""
+    """The settings of a resumed run; only some of them may be changed."""
     stored = Run.open(run.path).settings
     given = {name: value for name, value in values.items() if value != "auto"}
     chosen = {"epochs": "auto", "max_steps": None} if stored.time and LENGTH & given.keys() else {}
@@ -92,8 +92,8 @@ def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSe
     if changed:
         raise SettingsError(
             [
-                f"{name} was {getattr(stored, name)!r} in {run.path}, a resumed run cannot change it to "
-                f"{getattr(merged, name)!r}"
+                f"{name} was {getattr(stored, name)!r} in {run.path} and cannot be changed to "
+                f"{getattr(merged, name)!r} when the run is resumed"
                 for name in changed
             ]
         )
@@ -101,7 +101,7 @@ def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSe
 
 
 def _with_absolute_path(settings: PretrainSettings) -> PretrainSettings:
-    """Folders by their full paths, so that the run can be resumed from anywhere."""
+    """Settings with absolute paths, so that the run can be resumed from any folder."""
     changed: dict[str, Any] = {}
     if settings.data not in SOURCES and kind_of(path := user_path(settings.data)) is not None:
         changed["data"] = str(path.resolve())

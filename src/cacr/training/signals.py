@@ -1,4 +1,4 @@
-"""Signals that are noticed at once, whatever the main thread is doing."""
+"""React to signals at once, even while the main thread is computing."""
 
 import os
 import signal
@@ -8,15 +8,15 @@ from types import TracebackType
 from typing import Self
 
 _END = 0
-"""The byte that ends the thread: no signal has this number."""
+"""The byte that ends the thread; no signal has this number."""
 
 
 class SignalWatch:
-    """While entered, calls a function for every signal that Python handles, in a thread of its own.
+    """While active, calls a function in another thread for every signal that Python handles.
 
-    Python's own handlers run in the main thread, between two lines of Python: one that is in the backward pass of a
-    large batch answers seconds later. Signals are passed on to whoever watched them before. Outside of the main
-    thread, which alone may watch, nothing is watched.
+    Python's own handlers run in the main thread, between two lines of Python: in the backward pass of a large batch,
+    this may take seconds. Earlier watchers still receive the signals. Only the main thread can watch signals; in
+    other threads this does nothing.
 
     Args:
         notice: called with the number of the signal.
@@ -29,7 +29,7 @@ class SignalWatch:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._read, self._write = os.pipe()
-            os.set_blocking(self._write, False)  # Python asks for it: a signal must not wait
+            os.set_blocking(self._write, False)  # required by Python: a signal must not wait
             self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
             self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
             self._thread.start()

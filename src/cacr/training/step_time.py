@@ -1,4 +1,4 @@
-"""How long a step takes here: real batches, all that the loop does with them, after the first ones."""
+"""Measure the time of a step: real batches and the complete step, after a warm-up."""
 
 import time
 from collections.abc import Callable
@@ -13,21 +13,21 @@ from cacr.training.memory import kept_memory
 from cacr.training.meter import Meter
 
 LEAST_STEPS = 3
-"""Steps over which the time is averaged, where they are not very slow."""
+"""Number of steps to average over, if they are not very slow."""
 
 PATIENCE = 4
-"""Times the seconds of a measurement that warming up and measuring may take, when steps are slow."""
+"""Limit of warm-up and measurement, as a multiple of the time of a measurement, if steps are slow."""
 
 Clock = Callable[[], float]
 
 
 class _Watch:
-    """Decides after each step whether the steps are warm, and whether they have been timed for long enough.
+    """Decides after each step whether the warm-up is over, and whether the measurement is long enough.
 
     Args:
-        seconds: for which steps are timed.
-        ahead: steps in which worker processes work ahead of the training, and take more of the cores than later on.
-        clock: seconds since some moment.
+        seconds: length of the measurement.
+        ahead: first steps, in which workers prepare batches ahead and use more of the cores than later.
+        clock: returns seconds.
     """
 
     def __init__(self, seconds: float, ahead: int, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class _Watch:
         self._warm = False
 
     def step(self) -> bool:
-        """A step has ended; returns whether that was the last one."""
+        """Call this after each step; returns whether it was the last one."""
         now = self._last = self._clock()
         self._made += 1
         spent = now - self._began
@@ -45,7 +45,9 @@ class _Watch:
             self._timed += 1
             long_enough = now - self._first >= self._seconds and self._timed >= LEAST_STEPS
             return long_enough or spent >= PATIENCE * self._seconds
-        if spent >= PATIENCE * self._seconds:  # a single step may take minutes: then it is the measurement
+        if (
+            spent >= PATIENCE * self._seconds
+        ):  # a single step may take minutes: then it is the whole measurement
             self._timed = self._made
             return True
         if spent >= self._seconds or self._made > max(1, self._ahead):
@@ -53,19 +55,19 @@ class _Watch:
         return False
 
     def seconds_a_step(self) -> float:
-        """The mean of the steps that were timed."""
+        """The mean time of the measured steps."""
         return (self._last - self._first) / self._timed
 
 
 def measure_step(job: Training, seconds: float, clock: Clock = time.monotonic) -> float:
-    """Train for a few seconds and return those of a step; every process must call this.
+    """Train for a few seconds and return the seconds per step; every process must call this.
 
-    What was trained is of no use afterwards. All batches of a step count, and the wait for them.
+    The trained weights are not used afterwards. The time includes all batches of a step, and waiting for them.
 
     Args:
-        job: what to train; with more steps than are needed here.
-        seconds: for which steps are timed, once they are warm.
-        clock: seconds since some moment.
+        job: what to train; it must have more steps than are measured.
+        seconds: length of the measurement, after the warm-up.
+        clock: returns seconds.
     """
     fabric, position, meter = job.fabric, Position(), Meter()
     job.model.train()
@@ -79,7 +81,7 @@ def measure_step(job: Training, seconds: float, clock: Clock = time.monotonic) -
                 position.advance(len(group), job.loader.batches_per_epoch)
                 if fabric.device.type == "cuda":
                     torch.cuda.synchronize()
-                # Clocks differ, and all processes must make the same steps: the first one decides.
+                # Clocks differ, but all processes must do the same steps: the first one decides.
                 if fabric.broadcast(watch.step()):
                     break
     finally:

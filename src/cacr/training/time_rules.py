@@ -1,4 +1,4 @@
-"""What a run of a given time is made of: the rules, as a function that measures nothing itself."""
+"""Rules that choose the settings of a run with a given time; this module measures nothing itself."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -10,38 +10,38 @@ from cacr.training.resolve import Described
 from cacr.training.rules import ENOUGH_STEPS, FULL, LONG, NARROW, SIZES, SMALL_IMAGE
 
 LEAST_BATCH = 32
-"""Images of a batch that memory may make smaller."""
+"""Smallest batch that is chosen to save memory."""
 
 ENDLESS = 10**12
-"""Steps, where they cost nothing."""
+"""Number of steps if they cost nothing."""
 
 Candidate = Mapping[str, Any]
-"""Settings by name, in place of what they are without a time."""
+"""Settings by name that replace those of a run without a time."""
 
 
 class Price(NamedTuple):
-    """What a run costs on this machine, in seconds.
+    """Cost of a run on this machine, in seconds.
 
     Attributes:
-        step: of a step, with its share of what lies between steps: diagnostics, checkpoints.
-        rest: of everything else in the command: what has passed until now, and what comes before and after the steps.
+        step: per step, including its share of diagnostics and checkpoints.
+        rest: everything else in the command: the time so far, and the work before and after the steps.
     """
 
     step: float
     rest: float
 
     def steps(self, budget: float) -> int:
-        """How many fit into a command of ``budget`` seconds."""
+        """Number of steps in a command of ``budget`` seconds."""
         return max(0, math.floor((budget - self.rest) / self.step)) if self.step else ENDLESS
 
 
 class Choice(NamedTuple):
-    """What was chosen.
+    """The settings that were chosen.
 
     Attributes:
-        settings: by name.
-        price: of a run with them.
-        reasons: why, in words.
+        settings: settings by name.
+        price: cost of a run with them.
+        reasons: reasons in words.
     """
 
     settings: dict[str, Any]
@@ -59,23 +59,24 @@ def choose(
     *,
     on_cpu: bool,
 ) -> Choice | None:
-    """Encoder, width, size of the views, their number and the batch for a run of ``budget`` seconds.
+    """Choose encoder, width, size and number of views, and batch size for a run of ``budget`` seconds.
 
-    On a CPU: ``small_alexnet`` of quarter width below two hours and of full width above; the largest of 64, 48 and 32
-    pixels, not above the images' side, with which at least :data:`ENOUGH_STEPS` steps fit, or else the smallest; views
-    and batch are the defaults; the batch is halved until it fits into memory. On other devices: the defaults.
+    On a CPU: ``small_alexnet``, with quarter width below two hours and full width above. Views of 64, 48 or 32
+    pixels: the largest that is not above the images' side and allows at least :data:`ENOUGH_STEPS` steps, else the
+    smallest. Number of views and batch size are the defaults; the batch is halved until it fits into memory. On other
+    devices: the defaults.
 
     Args:
         data: the images.
         default: the settings without a time.
-        free: names of settings that nobody has given; others stay as they are.
+        free: names of settings that were not given; others are not changed.
         budget: seconds of the whole command.
-        cost: measures a candidate; what is chosen is the last that it was asked for.
-        fits: whether a candidate fits into the memory that is free.
+        cost: measures a candidate; the chosen candidate is the last one measured.
+        fits: whether a candidate fits into the free memory.
         on_cpu: whether the run computes on a CPU.
 
     Returns:
-        None where nothing fits into memory.
+        None if nothing fits into memory.
     """
     found: Choice | None = None
     for candidate in _candidates(data, default, free, budget) if on_cpu else [dict[str, Any]()]:
@@ -92,7 +93,7 @@ def choose(
 def _candidates(
     data: Described, default: ResolvedSettings, free: Collection[str], budget: float
 ) -> Iterator[dict[str, Any]]:
-    """What is tried on a CPU, best first."""
+    """Candidates on a CPU, best first."""
     small = "small_alexnet" if "encoder" in free else default.encoder
     sizes = [default.image_size]
     if "image_size" in free:
@@ -114,7 +115,7 @@ def _candidates(
 def _within_memory(
     candidate: Candidate, default: ResolvedSettings, free: Collection[str], fits: Callable[[Candidate], bool]
 ) -> dict[str, Any] | None:
-    """The candidate with the largest batch that fits; None where none does."""
+    """The candidate with the largest batch that fits; None if none fits."""
     batch = default.batch_size
     while not fits(candidate):
         batch //= 2
@@ -128,13 +129,13 @@ def _reasons(chosen: Candidate, default: ResolvedSettings, budget: float, price:
     found = []
     if "image_size" in chosen:
         enough = price.steps(budget) >= ENOUGH_STEPS
-        why = f"with which {ENOUGH_STEPS} steps fit" if enough else "because more steps are worth more"
+        why = f"that allow {ENOUGH_STEPS} steps" if enough else "to get more steps"
         found.append(
             f"views of {chosen['image_size']} px, {'the largest' if enough else 'the smallest'} {why}"
         )
     if "width" in chosen and chosen.get("encoder", default.encoder) == "small_alexnet":
         side = "above" if budget >= LONG else "below"
-        found.append(f"small_alexnet of width {chosen['width']:g}, as {side} two hours on a CPU")
+        found.append(f"small_alexnet of width {chosen['width']:g}, the rule {side} two hours on a CPU")
     if chosen.get("batch_size", default.batch_size) < default.batch_size:
         found.append(
             f"batches of {chosen['batch_size']}, because {default.batch_size} do not fit into memory"

@@ -1,4 +1,4 @@
-"""A run of a given time: this machine is measured once, before it begins, and what fits is settled for good."""
+"""Runs with a given time: measure this machine once, before the run starts, and choose settings that fit."""
 
 import time
 from collections.abc import Callable
@@ -22,22 +22,22 @@ from cacr.training.time_rules import Candidate, Choice, Price, choose
 from cacr.views import PRESETS
 
 DEFAULT_SECONDS = HOUR
-"""Of a run on a CPU whose length nobody has given."""
+"""Default time of a run on a CPU if no length is given."""
 
 FEWEST_STEPS = 10
-"""Fewer are no run: the time is refused."""
+"""Smallest number of steps; a shorter time is refused."""
 
 MOST_EPOCHS = 1_000_000
 
 MEASURED_SHARE, LEAST_MEASURED, MOST_MEASURED = 0.02, 1.0, 12.0
-"""Of its time that steps are measured for each candidate, and the limits of that in seconds. Where a step takes
-a second, warming up and timing need more than six: worker processes decode several batches ahead at first."""
+"""Share of the time for measuring each candidate, and its limits in seconds. If a step takes a second, warm-up and
+measurement need more than six seconds, because workers decode several batches ahead at first."""
 
 _CHOSEN = ("encoder", "width", "image_size", "views", "batch_size")
 
 
 class Timed(NamedTuple):
-    """Settings whose length is known, why it is what it is, and the memory that they need where it was counted."""
+    """Settings with a known length, the reasons for it, and the memory that they need, if it was estimated."""
 
     settings: PretrainSettings
     reasons: tuple[str, ...] = ()
@@ -45,9 +45,9 @@ class Timed(NamedTuple):
 
 
 def is_timed(asked: PretrainSettings, *, on_cpu: bool) -> bool:
-    """Whether the length of a run follows from a time: one that was given, or the default on a CPU.
+    """Whether the length of a run follows from a time: a given one, or the default on a CPU.
 
-    Recipes have their epochs.
+    Recipes have a number of epochs instead.
     """
     if asked.epochs != "auto" or asked.max_steps is not None:
         return False
@@ -55,7 +55,7 @@ def is_timed(asked: PretrainSettings, *, on_cpu: bool) -> bool:
 
 
 def preferred(asked: PretrainSettings, data: Described, place: Place) -> PretrainSettings:
-    """What would be tried first: chosen if the machine is fast enough; nothing is measured."""
+    """The settings that would be tried first, without measuring: they are chosen on a fast machine."""
     if not is_timed(asked, on_cpu=place.on_cpu):
         return asked
     found = _choose(asked, data, place, lambda candidate: Price(0.0, 0.0), lambda candidate: True)
@@ -73,22 +73,22 @@ def fit_time(
     tell: Callable[[str], None] = lambda line: None,
     clock: Clock = time.monotonic,
 ) -> Timed:
-    """Settle what a new run is made of and how many steps it has; every process must call this.
+    """Choose the settings and the number of steps of a new run; every process must call this.
 
-    The first process measures and decides, and tells the others.
+    The first process measures, decides and informs the others.
 
     Args:
         fabric: the process.
-        asked: what was asked for.
-        run: its folder, in which nothing is written yet.
+        asked: the settings that were given.
+        run: its folder, still empty.
         data: its images.
-        began: when the command began, by ``clock``.
-        observed: whether there are diagnostics, a reader and a page.
-        tell: gets a line when the machine is measured, which takes some seconds.
-        clock: seconds since some moment.
+        began: start of the command, by ``clock``.
+        observed: whether there are diagnostics, a reader and a report.
+        tell: is called with a line of text before the measurement, which takes some seconds.
+        clock: returns seconds.
 
     Raises:
-        UserError: too few steps fit into the time, or nothing into memory.
+        UserError: too few steps fit into the time, or nothing fits into memory.
     """
     place = Place.of(asked, fabric)
     if not is_timed(asked, on_cpu=place.on_cpu):
@@ -102,7 +102,8 @@ def fit_time(
     def cost(candidate: Candidate) -> Price:
         settings = place.resolved(asked, data.described, **candidate, epochs=MOST_EPOCHS)
         reading = reading_seconds(settings, source) if fabric.is_global_zero else 0.0
-        # Wrong weights are refused before anything is measured; filters of the first layer cost no time in a step.
+        # Refuse wrong weights before anything is measured; the filters of the first layer do not change the time of a
+        # step.
         job = build_training(fabric, settings, run, source, new=asked.init is not None)
         state = room.fitting.parts["weights"]
         step = measure_step(job, measured, clock)
@@ -125,10 +126,10 @@ def fit_time(
 
 
 class _Room:
-    """Counts the memory of candidates, in every process; the first process decides whether it is free.
+    """Estimates the memory of candidates, in every process; the first process decides whether enough is free.
 
     Attributes:
-        fitting: of the last candidate that fits: the one that is measured next, and perhaps chosen.
+        fitting: memory of the last candidate that fits; it is measured next, and may be chosen.
     """
 
     fitting: Need
@@ -147,30 +148,30 @@ class _Room:
         return self._problem is None
 
     def refusal(self) -> str:
-        """Why the last candidate does not fit, and what would."""
+        """Why the last candidate does not fit, and what would fit."""
         return f"{self._problem}; {advice(self._tried, self._data, self._place)}"
 
 
 def settled(
     asked: PretrainSettings, choice: Choice, budget: int, per_epoch: int, resolved: ResolvedSettings
 ) -> Timed:
-    """The settings of a choice, with as many steps as fit, and why.
+    """The chosen settings, with the number of steps that fit, and the reasons.
 
     Args:
-        asked: what was asked for.
+        asked: the settings that were given.
         choice: what was chosen.
         budget: seconds of the whole command.
-        per_epoch: steps of an epoch.
-        resolved: the choice without ``auto``, and with the epochs of the paper.
+        per_epoch: steps per epoch.
+        resolved: the chosen settings without ``auto``, with the epochs of the paper.
     """
     steps = choice.price.steps(budget)
     named = asked.time or f"{short_time(budget)} (the default on a CPU)"
-    costs = f"a step takes {_figures(choice.price.step)} s and everything else {duration(choice.price.rest)}"
+    costs = f"a step takes {_figures(choice.price.step)} s, and everything else takes {duration(choice.price.rest)}"
     if steps < FEWEST_STEPS:
         least = choice.price.rest + FEWEST_STEPS * choice.price.step
         enough = short_time(60 * (int(1.1 * least / 60) + 1))
         raise UserError(
-            f"time {named} is too short for {FEWEST_STEPS} steps on this machine: {costs}; give --time {enough} or more"
+            f"time {named} is too short for {FEWEST_STEPS} steps on this machine: {costs}; use --time {enough} or more"
         )
     chosen: dict[str, Any] = dict(choice.settings)
     if asked.time is None and steps >= resolved.epochs * per_epoch:
@@ -192,16 +193,16 @@ def _choose(
     cost: Callable[[Candidate], Price],
     fits: Callable[[Candidate], bool],
 ) -> Choice | None:
-    """The rules, with the settings that they are free to choose."""
+    """Apply the rules to the settings that are free to choose."""
     default = place.resolved(asked, data)
     free = {name for name in _CHOSEN if getattr(asked, name) == "auto"}
     if asked.init or (asked.preset in PRESETS and PRESETS[asked.preset].local is not None):
-        # Weights from elsewhere fit one encoder, and views of several sizes not every one.
+        # Initial weights fit only one encoder, and not every encoder takes views of several sizes.
         free -= {"encoder", "width", "image_size"}
     budget = seconds_of(asked.time) if asked.time else DEFAULT_SECONDS
     return choose(data, default, free, budget, cost, fits, on_cpu=place.on_cpu)
 
 
 def _figures(seconds: float) -> str:
-    """Two figures of a short time, whole seconds of a long one."""
+    """Two digits for a short time, whole seconds for a long one."""
     return f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}"
