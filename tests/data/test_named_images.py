@@ -96,14 +96,14 @@ def test_lists_choose_images_or_leave_them_out(nested: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("photo,label\na,b\n", "no column for the images: its first line has 'photo', 'label'"),
+        ("photo,label\na,b\n", "no column for the images: its first line is 'photo', 'label'"),
         ("path,kind\na,b\n", "no column for the labels"),
         ("path,label\nno.png,cat\n", "labels no image of"),
         (
             "path,label\ntop.png,cat\n./top.png,dog\n",
             "line 3: ./top.png is labelled 'dog' here and 'cat' before",
         ),
-        ("path,label\ntop.png,a,b\n", "line 2: 3 fields under 2 columns"),
+        ("path,label\ntop.png,a,b\n", "line 2: 3 fields for 2 columns"),
         ("", "is empty"),
         ('path,label\n"top.png,cat\n', "cannot be read as CSV"),
     ],
@@ -122,7 +122,7 @@ def test_bad_files_and_lists_are_refused(nested: Path, tmp_path: Path) -> None:
     for images, message in (
         ("missing.csv", "there is no file"),
         (str(tmp_path), "is a folder"),
-        (str(tmp_path / "bytes.csv"), "not text in UTF-8"),
+        (str(tmp_path / "bytes.csv"), "not UTF-8 text"),
         (str(nothing), "none of the 1 names .* for example no.png"),
         (f"except:{everything}", "names every image"),
     ):

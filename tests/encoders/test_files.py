@@ -144,8 +144,8 @@ def test_missing_and_damaged_weights_are_reported(tmp_path: Path) -> None:
     counts = [len(encoder.backbone.state_dict()) for encoder in (make(), other)]
     with pytest.raises(UserError) as caught:
         load_encoder(tmp_path)
-    assert f"{counts[0]} tensors are lacking, such as " in str(caught.value)
-    assert f"{counts[1]} tensors are not its own, such as " in str(caught.value)
+    assert f"{counts[0]} tensors are missing, such as " in str(caught.value)
+    assert f"{counts[1]} tensors are unknown, such as " in str(caught.value)
     (tmp_path / "encoder.safetensors").write_bytes(b"1234567")
     with pytest.raises(UserError, match="not a readable safetensors file"):
         load_encoder(tmp_path)

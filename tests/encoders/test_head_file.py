@@ -77,7 +77,7 @@ def _of_other_weights(path: Path) -> None:
     ("damage", "words"),
     [
         (_cut, "not a readable safetensors file"),
-        (_without_norm, "lacking"),
+        (_without_norm, "missing"),
         (_other_features, "no layer that takes"),
         (_newer, "format 999"),
         (_of_other_weights, "belongs to other weights"),

@@ -26,7 +26,7 @@ def test_what_lies_at_a_path(tmp_path: Path) -> None:
         None,
         None,
     ]
-    with pytest.raises(UserError, match=r"cannot look at xxx.*too long"):
+    with pytest.raises(UserError, match=r"cannot access xxx.*too long"):
         kind_of(Path("x" * 5000))
 
 
@@ -72,11 +72,11 @@ def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
 def test_text_is_utf_8_and_lines_are_of_a_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\n\n  two  \n\xff")
-    with pytest.raises(UserError, match=r"a\.txt is not text in UTF-8"):
+    with pytest.raises(UserError, match=r"a\.txt is not UTF-8 text"):
         read_text(path)
     lines = numbered_lines(path)
     assert [next(lines), next(lines)] == [(1, "one"), (3, "two")]
-    with pytest.raises(UserError, match=r"a\.txt, line 4: not text in UTF-8"):
+    with pytest.raises(UserError, match=r"a\.txt, line 4: not UTF-8 text"):
         next(lines)
     monkeypatch.setattr(files, "MOST_LINE", 4)
     path.write_bytes(b"four\nfive!\n")

@@ -414,7 +414,7 @@ def test_an_unpacked_file_larger_than_memory_is_refused(tmp_path: Path) -> None:
     )
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("x.npy", content.getvalue())
-    with pytest.raises(UserError, match=r"its header tells of uint8 \(1000000000000000, 9, 8, 3\)"):
+    with pytest.raises(UserError, match=r"its header says uint8 \(1000000000000000, 9, 8, 3\)"):
         open_source(str(tmp_path / "a.npz"))
 
 

@@ -110,7 +110,9 @@ def test_an_archive_larger_than_memory_is_not_unpacked(
 ) -> None:
     np.savez_compressed(tmp_path / "a.npz", x=np.zeros((1000, 4, 4, 3), dtype=np.uint8))
     monkeypatch.setattr(memory, "free_memory", lambda: 4000.0)
-    with pytest.raises(UserError, match=r"a\.npz unpacked needs 0\.0 GB of memory, and 0\.0 GB are free"):
+    with pytest.raises(
+        UserError, match=r"a\.npz unpacked needs 0\.0 GB of memory, but only 0\.0 GB are free"
+    ):
         read_npz(tmp_path / "a.npz", ("x",))
 
 
@@ -192,8 +194,8 @@ def test_tensors_are_compared_before_they_are_loaded() -> None:
         "b": torch.zeros(4),
     }
     assert misfit(expected, stored) == (
-        "1 tensors are not its own, such as c; 1 tensors are of another shape, such as b; "
-        "1 tensors are of another kind of number, such as n; 1 tensors are not finite, such as a"
+        "1 tensors are unknown, such as c; 1 tensors are of another shape, such as b; "
+        "1 tensors are of another number type, such as n; 1 tensors are not finite, such as a"
     )
 
 
@@ -221,5 +223,7 @@ def test_a_file_of_torch_that_would_run_something_is_not_read(tmp_path: Path) ->
     for name, what in (("a.pt", r" \(fractions\.Fraction\)"), ("b.pt", "")):
         with warnings.catch_warnings(action="error"), pytest.raises(UserError) as caught:
             read_torch(tmp_path / name)
-        assert re.search(f"holds more than tensors and is not read for safety{what}: save", str(caught.value))
+        assert re.search(
+            f"contains more than tensors and is not read, for safety{what}: save", str(caught.value)
+        )
         assert "weights_only" not in str(caught.value)

@@ -1,6 +1,5 @@
-"""The border: bytes and text that somebody else wrote become typed values here, or one error that names the file.
+"""Read files and text from outside: return typed values, or raise one error that names the file.
 
-Every file from outside is read through the functions of this package. They open regular files only, look at sizes
-before they ask for memory, execute nothing, and turn whatever a parser raises into a
-:class:`cacr.errors.UserError`.
+Every file from outside is read by the functions of this package. They open only regular files, check sizes before they
+allocate memory, execute nothing, and turn any error of a parser into a :class:`cacr.errors.UserError`.
 """

@@ -1,4 +1,4 @@
-"""NumPy arrays in files, whose headers may say anything."""
+"""Read NumPy arrays from files, without trusting their headers."""
 
 import math
 import zipfile
@@ -19,7 +19,7 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def read_npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Arrays of an ``.npz`` file by name; those that the file lacks are left out.
+    """Arrays of an ``.npz`` file by name; names that are not in the file are left out.
 
     Raises:
         UserError: the file is damaged, encrypted, larger than memory, or holds pickled objects.
@@ -46,7 +46,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def map_npy(path: Path) -> NDArray[Any]:
-    """The array of an ``.npy`` file, mapped into memory: writing to it changes neither file nor other processes.
+    """Memory-map the array of an ``.npy`` file; writing to it does not change the file or other processes.
 
     Raises:
         UserError: the file is damaged, or holds pickled objects.
@@ -62,15 +62,15 @@ def map_npy(path: Path) -> NDArray[Any]:
 def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = npy.read_magic(stream)
     if version not in _HEADERS:
-        raise UserError(f"{where}: version {version} of the .npy format is not read")
+        raise UserError(f"{where}: version {version} of the .npy format is not supported")
     shape, _, dtype = _HEADERS[version](stream)
     if dtype.hasobject:
-        raise UserError(f"{where} holds pickled objects, which could run any program: it is refused")
+        raise UserError(f"{where} holds pickled objects, which could run any program: it is not read")
     return shape, dtype
 
 
 def _require_size(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, where: str) -> None:
-    """Refuse a shape that the bytes behind it cannot fill, before memory is asked for."""
+    """Refuse a shape that does not fit the number of bytes, before memory is allocated."""
     sound = all(isinstance(side, int) and side >= 0 for side in shape)
     if not sound or math.prod(shape) * dtype.itemsize > size:
-        raise UserError(f"{where} is damaged: its header tells of {dtype} {shape}, and it has {size:,} bytes")
+        raise UserError(f"{where} is damaged: its header says {dtype} {shape}, but it has {size:,} bytes")

@@ -1,4 +1,4 @@
-"""JSON and YAML, checked against a type when they are read."""
+"""Read JSON and YAML, and check it against a type."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,30 +14,30 @@ from cacr.reading.files import kind_of, read_text
 T = TypeVar("T")
 
 MOST_YAML = 2**20
-"""Bytes of a settings file."""
+"""Largest settings file, in bytes."""
 
 DEEPEST = 50
-"""Levels of lists and mappings inside each other."""
+"""Largest depth of nested lists and mappings."""
 
 
 def read_json(path: Path, kind: TypeAdapter[T], hint: str = "") -> T:
-    """The JSON in a file as a value of a type; nothing is converted, and every wrong field is named.
+    """Read a JSON file as a value of a type; nothing is converted, and every wrong field is named.
 
     Args:
         path: the file.
         kind: the type.
-        hint: ends the message about a damaged file, where there is something to do.
+        hint: end of the message about a damaged file: what the user can do.
     """
     return parse_json(read_text(path), kind, f"{path} is damaged", hint)
 
 
 def read_json_if_any(path: Path, kind: TypeAdapter[T], hint: str = "") -> T | None:
-    """As :func:`read_json`; None where there is no file."""
+    """Like :func:`read_json`; None if the file does not exist."""
     return None if kind_of(path) is None else read_json(path, kind, hint)
 
 
 def parse_json(text: str, kind: TypeAdapter[T], what: str, hint: str = "") -> T:
-    """The same of text; ``what`` begins the message."""
+    """Like :func:`read_json`, for text; ``what`` is the start of the message."""
     try:
         return kind.validate_json(text, strict=True)
     except ValidationError as error:
@@ -45,7 +45,7 @@ def parse_json(text: str, kind: TypeAdapter[T], what: str, hint: str = "") -> T:
 
 
 def wrong_fields(error: ValidationError) -> str:
-    """What is wrong with the fields of a value, of the first few of them."""
+    """Describe what is wrong with the first few wrong fields."""
     found = [
         f"{'.'.join(map(str, item['loc']))[:200]}: {item['msg']}".removeprefix(": ")
         for item in error.errors(include_input=False, include_url=False)
@@ -54,7 +54,7 @@ def wrong_fields(error: ValidationError) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping of names to values."""
+    """Read a YAML mapping of names to values."""
     try:
         values = parse_yaml(read_text(path, MOST_YAML))
     except ValueError as error:
@@ -62,22 +62,22 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise UserError(f"{path} must hold 'name: value' lines")
+        raise UserError(f"{path} must consist of 'name: value' lines")
     return values
 
 
 def parse_yaml(text: str) -> Any:
-    """Plain values from YAML: numbers, text, truth values, lists and mappings, nothing else.
+    """Plain values from YAML: only numbers, strings, booleans, lists and mappings.
 
-    What looks like a date is text. Aliases, which let a short text stand for more than memory holds, and nesting
-    deeper than :data:`DEEPEST` are refused.
+    Dates are read as strings. Aliases are refused, because a short text with aliases can fill the memory. Nesting
+    deeper than :data:`DEEPEST` is refused too.
 
     Raises:
-        ValueError: says where the text is no YAML.
+        ValueError: says where the text is not valid YAML.
     """
     try:
         return yaml.load(text, _PlainLoader)  # the safe loader, made stricter
-    except Exception as error:  # its constructors raise whatever int() and the like do
+    except Exception as error:  # its constructors raise many kinds of errors
         raise ValueError(str(error) or type(error).__name__) from None
 
 
@@ -88,7 +88,7 @@ class _PlainLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         if self.check_event(AliasEvent):
-            raise yaml.YAMLError("an alias (*name) is not read: write its value again")
+            raise yaml.YAMLError("aliases (*name) are not supported: repeat the value instead")
         self._depth += 1
         if self._depth > DEEPEST:
             raise yaml.YAMLError(f"more than {DEEPEST} levels of nesting")
@@ -105,5 +105,5 @@ _PlainLoader.yaml_implicit_resolvers = {
 _PlainLoader.yaml_constructors = {
     tag: construct
     for tag, construct in yaml.SafeLoader.yaml_constructors.items()
-    if tag in _PLAIN or tag is None  # None: what refuses every other tag
+    if tag in _PLAIN or tag is None  # None: the constructor that refuses all other tags
 }

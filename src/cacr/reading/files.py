@@ -1,4 +1,4 @@
-"""Names that a user typed, and the bytes and text of regular files."""
+"""Paths that a user typed, and the content of regular files."""
 
 import stat
 from collections.abc import Iterator
@@ -10,28 +10,26 @@ from cacr.errors import UserError
 Kind = Literal["file", "folder", "special"]
 
 MOST_TEXT = 64 * 2**20
-"""Bytes of a text file that are read; ours, and those we read, are far smaller."""
+"""Largest text file that is read, in bytes; files of cacr are much smaller."""
 
 MOST_LINE = 2**20
-"""Bytes of one line."""
+"""Longest line, in bytes."""
 
 
 def user_path(text: str) -> Path:
-    """A path as the user wrote it, with ``~`` for a home folder; one that is kept with the results.
+    """A path as the user typed it, with ``~`` expanded; it is stored with the results.
 
     Raises:
-        UserError: the text cannot be a path, or could not be written down.
+        UserError: the text cannot be a path, or cannot be stored.
     """
     path = any_path(text)
     if any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise UserError(
-            f"{text}: the name is not UTF-8, and could not be written down with the results; rename it"
-        )
+        raise UserError(f"{text}: the name is not UTF-8 and cannot be stored with the results; rename it")
     return path
 
 
 def any_path(text: str) -> Path:
-    """The same of a file or folder whose name may be any bytes.
+    """Like :func:`user_path`, but the name of the file or folder may hold any bytes.
 
     Raises:
         UserError: the text cannot be a path.
@@ -40,30 +38,30 @@ def any_path(text: str) -> Path:
         path = Path(text).expanduser()
     except RuntimeError:
         raise UserError(
-            f"{text}: this machine has no such user; write ./{text} for a file of this name"
+            f"{text}: this machine has no such user; write ./{text} for a file with this name"
         ) from None
     if "\0" in text:
-        raise UserError(f"{text!r} cannot be a path: it has a zero byte")
+        raise UserError(f"{text!r} cannot be a path: it contains a zero byte")
     return path
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What lies at a path, links followed; None where there is nothing.
+    """What is at a path, following links; None if there is nothing.
 
     Raises:
-        UserError: the system does not say, for example of a name that is too long.
+        UserError: the system reports an error, for example for a name that is too long.
     """
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot look at {_short(path)}: {_why(error)}") from None
+        raise UserError(f"cannot access {_short(path)}: {_why(error)}") from None
     return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "special"
 
 
 def require_file(path: Path) -> None:
-    """Refuse what is no regular file; a pipe or a device would be waited for.
+    """Refuse anything except a regular file, because reading a pipe or a device may block.
 
     Raises:
         UserError: says what it is instead.
@@ -73,14 +71,14 @@ def require_file(path: Path) -> None:
         raise UserError(f"there is no file {path}")
     if kind != "file":
         what = "a folder" if kind == "folder" else "a pipe, socket or device"
-        raise UserError(f"{path} is {what}, and a file is needed")
+        raise UserError(f"{path} is {what}, not a file")
 
 
 def open_file(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        UserError: it is none, or may not be read.
+        UserError: it is not a regular file, or cannot be read.
     """
     require_file(path)
     try:
@@ -94,7 +92,7 @@ def read_bytes(path: Path, at_most: int = MOST_TEXT) -> bytes:
 
     Args:
         path: the file.
-        at_most: a larger one is refused.
+        at_most: largest size in bytes; a larger file is refused.
     """
     with open_file(path) as file:
         try:
@@ -102,22 +100,20 @@ def read_bytes(path: Path, at_most: int = MOST_TEXT) -> bytes:
         except OSError as error:
             raise UserError(f"cannot read {path}: {_why(error)}") from None
     if len(content) > at_most:
-        raise UserError(
-            f"{path} has more than {at_most:,} bytes, far more than such a file needs: it is not read"
-        )
+        raise UserError(f"{path} has more than {at_most:,} bytes, too many for such a file: it is not read")
     return content
 
 
 def read_text(path: Path, at_most: int = MOST_TEXT) -> str:
-    """The content of a text file in UTF-8."""
+    """The content of a UTF-8 text file."""
     try:
         return read_bytes(path, at_most).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not text in UTF-8: is it the right file?") from None
+        raise UserError(f"{path} is not UTF-8 text: is it the right file?") from None
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file in UTF-8 that are not blank, with their numbers from 1 on."""
+    """The lines of a UTF-8 text file that are not blank, with their numbers from 1."""
     with open_file(path) as file:
         number = 0
         while line := file.readline(MOST_LINE + 1):
@@ -129,7 +125,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             except UnicodeDecodeError:
-                raise UserError(f"{path}, line {number}: not text in UTF-8; is it the right file?") from None
+                raise UserError(f"{path}, line {number}: not UTF-8 text; is it the right file?") from None
             if text:
                 yield number, text
 

@@ -1,4 +1,4 @@
-"""Whatever a library raises over somebody else's bytes, as one error with a name."""
+"""Turn any error of a library that reads a file into one clear error."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,21 +6,21 @@ from contextlib import contextmanager
 from cacr.errors import UserError, refusal
 
 MOST_REASON = 200
-"""Characters of a library's message that are told; some repeat the whole input."""
+"""Number of characters of a library's message that are shown; some messages repeat the whole input."""
 
 
 @contextmanager
 def foreign(what: str, hint: str = "") -> Iterator[None]:
-    """While a library reads ``what``, turn its errors into one that a person can act on.
+    """While a library reads ``what``, turn its errors into one that the user can fix.
 
-    Put nothing into the block but the library's call: a fault of this package must not pass as a damaged file.
+    Put only the call of the library into the block: a bug in cacr must not look like a damaged file.
 
     Args:
-        what: begins the message, such as ``photos.npz cannot be read as .npz``.
-        hint: ends it, where there is something to do.
+        what: start of the message, such as ``photos.npz cannot be read as .npz``.
+        hint: end of the message: what the user can do.
 
     Raises:
-        UserError: in place of any other error.
+        UserError: instead of any other error.
     """
     try:
         yield
@@ -31,8 +31,8 @@ def foreign(what: str, hint: str = "") -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """The first line of what an error says, or its kind where it says nothing; a refusal in our own words."""
+    """The first line of an error's message, or its type if it has none; system errors in our own words."""
     if refused := refusal(error):
         return refused
-    text = str(error).strip().split("\n", 1)[0].rstrip(":")  # what a colon announces stands on the next lines
+    text = str(error).strip().split("\n", 1)[0].rstrip(":")  # the next lines, after the colon, are dropped
     return (text if len(text) <= MOST_REASON else f"{text[:MOST_REASON]} ...") or type(error).__name__

@@ -1,4 +1,4 @@
-"""How much memory can be had, and asking before it is taken."""
+"""Find out how much memory is free, and check before large allocations."""
 
 import math
 from pathlib import Path
@@ -7,34 +7,33 @@ from typing import NamedTuple
 from cacr.errors import UserError
 
 _UNLIMITED = 2**60
-"""From here on a limit is none: version 1 of control groups writes the largest number that it has."""
+"""A limit this large means no limit: version 1 of control groups writes the largest number that it has."""
 
 HOLES = 1.3
-"""The heap of a process holds more than what is alive in it, because a free block is too small or lies between
-others. With every block fetched from the system by itself, where there are no holes, a step needs what
-:mod:`cacr.training.live` says to 1 %. In glibc's heap steps need 1.05 (few large blocks) to 1.5 times that (many
-blocks of different sizes), a little otherwise in each run."""
+"""Factor on the live memory of a step: the heap of a process is larger, because free blocks are too small or lie
+between others. If every block comes directly from the system, without holes, a step needs what
+:mod:`cacr.training.live` says, within 1 %. In glibc's heap steps need 1.05 (few large blocks) to 1.5 times that (many
+blocks of different sizes), slightly different in each run."""
 
 WORKER = 60_000_000
-"""Of a decoding process that it does not share with the one that started it: Python writes to every object that it
-looks at, and a page that is written to is copied. 48 MB were measured beside the batch in its hands, on images of
-192 pixels."""
+"""Memory of a decoding process that it does not share with its parent: Python writes to every object that it uses, and
+the system copies a page that is written to. 48 MB were measured in addition to its batch, on images of 192 pixels."""
 
 
 def free_memory(root: Path = Path("/")) -> float:
-    """Bytes that can be had without swapping: the least of what the system and every control group above leave.
+    """Bytes that are available without swapping: the minimum over the system and all control groups of this process.
 
     Args:
         root: where ``proc`` and ``sys`` are.
 
     Returns:
-        Infinity where the system does not say.
+        Infinity if the system does not report it.
     """
     return min(_system(root), *(_left(group) for group in _control_groups(root)), math.inf)
 
 
 def resident_memory(root: Path = Path("/")) -> int:
-    """Bytes that this process holds in memory now; 0 where the system does not say."""
+    """Bytes of memory that this process uses now; 0 if the system does not report it."""
     try:
         lines = (root / "proc/self/status").read_text(encoding="utf-8").splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
@@ -43,24 +42,26 @@ def resident_memory(root: Path = Path("/")) -> int:
 
 
 def require_memory(size: float, what: str, hint: str = "") -> None:
-    """Refuse what cannot fit before it is asked for.
+    """Refuse an allocation that cannot fit.
 
     Args:
-        size: in bytes.
-        what: begins the message.
-        hint: ends it, where there is something to do.
+        size: bytes.
+        what: start of the message.
+        hint: end of the message: what the user can do.
 
     Raises:
-        UserError: says how much is needed and how much there is.
+        UserError: says how much is needed and how much is free.
     """
     free = free_memory()
     if size > free:
         more = f"; {hint}" if hint else ""
-        raise UserError(f"{what} needs {gigabytes(size)} of memory, and {gigabytes(free)} are free{more}")
+        raise UserError(
+            f"{what} needs {gigabytes(size)} of memory, but only {gigabytes(free)} are free{more}"
+        )
 
 
 def gigabytes(size: float, digits: int = 1) -> str:
-    """A number of bytes for people; enormous ones, as damaged files claim them, as a power of ten."""
+    """A number of bytes in GB; enormous numbers, as in damaged files, as a power of ten."""
     size /= 1e9
     return f"{size:,.{digits}f} GB" if size < 1e6 else f"{size:.0e} GB"
 
@@ -74,7 +75,7 @@ def _system(root: Path) -> float:
 
 
 class _Group(NamedTuple):
-    """The files of a control group: its limit, what it uses, and the entry of its file cache in ``memory.stat``."""
+    """The files of a control group: its limit, its usage, and the entry of its file cache in ``memory.stat``."""
 
     folder: Path
     limit: str
@@ -83,9 +84,9 @@ class _Group(NamedTuple):
 
 
 def _control_groups(root: Path) -> list[_Group]:
-    """The control group of this process and those around it, of version 2 (``0::/NAME``) and 1 (``4:memory:/NAME``).
+    """The control groups of this process and their parents, of version 2 (``0::/NAME``) and 1 (``4:memory:/NAME``).
 
-    In a container the name may be that of the system outside: what lies above it is looked at all the same.
+    In a container the name may be that of the host; parent folders are tried in that case too.
     """
     mount = root / "sys/fs/cgroup"
     try:
@@ -111,7 +112,7 @@ def _control_groups(root: Path) -> list[_Group]:
 
 
 def _left(group: _Group) -> float:
-    """What a control group may still take; its file cache can be dropped and counts as free."""
+    """Bytes that a control group may still use; its file cache can be dropped and counts as free."""
     try:
         limit = (group.folder / group.limit).read_text(encoding="ascii").strip()
         if limit == "max" or int(limit) >= _UNLIMITED:

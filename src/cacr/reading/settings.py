@@ -1,4 +1,4 @@
-"""Settings as users write them: a YAML file, or ``name=value``."""
+"""Read settings as users write them: a YAML file, or ``name=value``."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from cacr.reading.documents import parse_yaml, read_yaml
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """Settings from a YAML file of names and values, or from the ``config.yaml`` of a run.
+    """Settings from a YAML file, or from the ``config.yaml`` of a run.
 
-    The time that a run was to take has become its steps, which are there too.
+    The ``time`` of a run is dropped, because its number of steps is stored too.
     """
     values = read_yaml(path)
     stored = values.get("settings")
@@ -20,7 +20,7 @@ def read_settings_file(path: Path) -> dict[str, Any]:
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """``key=value`` as given to ``--set``; the value is read as YAML, so that a number is a number."""
+    """Parse ``key=value`` of ``--set``; the value is read as YAML, so that numbers are numbers."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UserError(f"--set takes name=value, got {text!r}")

@@ -1,4 +1,4 @@
-"""Tables that people keep beside their images: CSV files with a heading, and plain lists of names."""
+"""Read tables of images: CSV files with a header line, and plain lists of names."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from cacr.reading.files import numbered_lines, read_text
 from cacr.reading.foreign import foreign
 
 MOST_TABLE = 2**30
-"""Bytes of a table that are read: ten million rows have less."""
+"""Largest table that is read, in bytes; ten million rows are smaller."""
 
 _SEPARATORS = ",;\t"
 
@@ -22,8 +22,8 @@ class Table:
 
     Attributes:
         path: The file.
-        columns: Their names as the file has them.
-        rows: As many texts in each as there are columns.
+        columns: Column names as in the file.
+        rows: One text per column in each row.
         lines: The line of the file on which each row ends.
     """
 
@@ -33,10 +33,10 @@ class Table:
     lines: tuple[int, ...]
 
     def find(self, names: Sequence[str], what: str) -> int:
-        """The number of the first column with one of these names, in capitals or not.
+        """The number of the first column with one of these names; upper and lower case are equal.
 
         Raises:
-            UserError: there is none; says which columns there are.
+            UserError: there is no such column; lists the columns of the file.
         """
         known = [name.strip().lower() for name in self.columns]
         for name in names:
@@ -44,18 +44,18 @@ class Table:
                 return known.index(name)
         found = ", ".join(repr(name) for name in self.columns[:10])
         raise UserError(
-            f"{self.path} has no column for {what}: its first line has {found}; name one of the columns "
+            f"{self.path} has no column for {what}: its first line is {found}; call one of the columns "
             f"{' or '.join(repr(name) for name in names[:3])}"
         )
 
 
 def read_table(path: Path) -> Table:
-    """A CSV file in UTF-8 whose first line names the columns, separated by commas, semicolons or tabs.
+    """Read a UTF-8 CSV file whose first line names the columns; the separator is a comma, semicolon or tab.
 
-    Blank lines are passed over, and a row may lack fields at its end.
+    Blank lines are ignored, and fields at the end of a row may be missing.
 
     Raises:
-        UserError: it is no such file, or a row has more fields than there are columns.
+        UserError: it is not such a file, or a row has more fields than there are columns.
     """
     text = read_text(path, MOST_TABLE)
     heading = text.split("\n", 1)[0]
@@ -73,15 +73,15 @@ def read_table(path: Path) -> Table:
     for row, line in zip(rows, lines, strict=True):
         if len(row) > len(columns):
             raise UserError(
-                f"{path}, line {line}: {len(row)} fields under {len(columns)} columns; put quotes around a field "
-                f"that has a {separator!r} in it"
+                f"{path}, line {line}: {len(row)} fields for {len(columns)} columns; put quotes around fields "
+                f"that contain {separator!r}"
             )
     filled = tuple(tuple(row) + ("",) * (len(columns) - len(row)) for row in rows[1:])
     return Table(path, tuple(columns), filled, tuple(lines[1:]))
 
 
 def read_names(path: Path, columns: Sequence[str]) -> list[str]:
-    """Names out of a CSV file that has one of these columns, or out of a ``.txt`` file with one on each line."""
+    """Names from a CSV file with one of these columns, or from a ``.txt`` file with one name per line."""
     if path.suffix.lower() == ".txt":
         return [line for _, line in numbered_lines(path)]
     table = read_table(path)
@@ -90,7 +90,7 @@ def read_names(path: Path, columns: Sequence[str]) -> list[str]:
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a CSV file that :func:`read_table` reads; the caller sees to it that it appears whole."""
+    """Write a CSV file that :func:`read_table` can read; not atomic, the caller takes care of that."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""Tensors in files; nothing in them is executed."""
+"""Read tensors from files; nothing in them is executed."""
 
 import re
 import warnings
@@ -15,7 +15,7 @@ from cacr.reading.foreign import foreign
 from cacr.reading.memory import require_memory
 
 _OBJECT = re.compile(r"GLOBAL (\S+)")
-"""Where PyTorch names what it refuses."""
+"""Finds the refused name in PyTorch's message."""
 
 
 def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
@@ -30,7 +30,7 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 class _Unread:
-    """Stands for a harmless object of other software in a checkpoint: made in its place, and never looked at."""
+    """Replaces a harmless object of other software in a checkpoint; its content is ignored."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         pass
@@ -56,18 +56,18 @@ HARMLESS = (
     "lightning.fabric.utilities.data.AttributeDict",
     "lightning_fabric.utilities.data.AttributeDict",
 )
-"""What training software keeps beside the weights: arguments, scores, paths. Nothing of it is imported or run."""
+"""Objects that training software stores with weights: arguments, scores, paths. They are not imported or executed."""
 
 
 def read_torch(path: Path, *, pass_over: Iterable[str] = ()) -> Any:
-    """What :func:`torch.save` wrote: tensors and plain values only, on the CPU.
+    """Read a file of :func:`torch.save`: only tensors and plain values, on the CPU.
 
     Args:
         path: the file.
-        pass_over: objects, such as those of :data:`HARMLESS`, in whose place stands one without content.
+        pass_over: names of objects, such as those of :data:`HARMLESS`, that are replaced by an empty object.
 
     Raises:
-        UserError: the file is damaged, or holds anything that would have to be executed.
+        UserError: the file is damaged, or contains something that would have to be executed.
     """
     require_file(path)
     require_memory(path.stat().st_size, str(path))
@@ -75,27 +75,27 @@ def read_torch(path: Path, *, pass_over: Iterable[str] = ()) -> Any:
     with (
         foreign(f"{path} is not a readable weights file"),
         torch.serialization.safe_globals(harmless),
-        warnings.catch_warnings(action="ignore"),  # of what is refused below
+        warnings.catch_warnings(action="ignore"),  # such files are refused below
     ):
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except UnpicklingError as error:
-            # PyTorch's own message proposes to run what is in the file.
+            # PyTorch's own message suggests running the content of the file.
             found = _OBJECT.search(str(error))
             what = f" ({found[1]})" if found else ""
             raise UserError(
-                f"{path} holds more than tensors and is not read for safety{what}: save the tensors alone, "
+                f"{path} contains more than tensors and is not read, for safety{what}: save only the tensors, "
                 "torch.save(model.state_dict(), FILE)"
             ) from None
     if not _plain(content):
         raise UserError(
-            f"{path} holds tensors that are sparse, quantised, nested or without values (meta): save plain ones"
+            f"{path} has tensors that are sparse, quantised, nested or without values (meta): save plain tensors"
         )
     return content
 
 
 def _plain(content: Any) -> bool:
-    """Whether all tensors in lists and mappings are plain numbers in memory, which is all that is computed with."""
+    """Whether all tensors in lists and mappings are dense numbers in memory."""
     pending = [content]
     while pending:
         thing = pending.pop()
@@ -111,14 +111,14 @@ def _plain(content: Any) -> bool:
 
 
 def misfit(expected: Mapping[str, torch.Tensor], stored: Mapping[str, torch.Tensor]) -> str:
-    """In words what tensors do not fit a model; empty if all do."""
+    """Describe which tensors do not fit a model; empty if all fit."""
     both = [name for name in stored if name in expected]
     numbers = [name for name in both if stored[name].is_floating_point()]
     kinds = {
-        "lacking": [name for name in expected if name not in stored],
-        "not its own": [name for name in stored if name not in expected],
+        "missing": [name for name in expected if name not in stored],
+        "unknown": [name for name in stored if name not in expected],
         "of another shape": [name for name in both if stored[name].shape != expected[name].shape],
-        "of another kind of number": [
+        "of another number type": [
             name for name in both if stored[name].is_floating_point() != expected[name].is_floating_point()
         ],
         "not finite": [name for name in numbers if not bool(torch.isfinite(stored[name].float()).all())],
