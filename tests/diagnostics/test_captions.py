@@ -33,7 +33,7 @@ def test_a_text_side_that_tells_nothing_apart_is_named() -> None:
     point = measure_captions(images, same)
     assert point["text_to_image"] == pytest.approx(1 / 8)  # ties are decided by a fair draw
     name, told, _ = find_collapsed_captions([point]) or ("", [], [])
-    assert name == "collapsed to a point" and "tells no sentences apart" in told[0]
+    assert name == "collapsed to a point" and "cannot tell them apart" in told[0]
     line = measure_captions(images, torch.ones(8, 4) * torch.tensor([[1.0], [-1.0]] * 4))
     assert (find_collapsed_captions([line]) or ("",))[0] == "dimensional collapse"
     assert find_collapsed_captions([measure_captions(images, images)]) is None

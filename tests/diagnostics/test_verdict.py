@@ -164,12 +164,13 @@ def test_the_first_steps_may_be_slow() -> None:
 
 def test_not_learning_tells_the_trivial_loss() -> None:
     verdict = _judge(_rows({}, BLIND, BLIND), trivial_loss=math.log(128))
-    assert verdict is not None and "alike has 4.852" in verdict.evidence[1]
+    assert verdict is not None and "it is 4.852 if all" in verdict.evidence[1]
 
 
 def test_a_loss_above_its_value_at_a_point_is_told() -> None:
     downhill = (
-        "the loss, 3.8, is above its value at a point, 0: while it is, moving everything together lowers it"
+        "the loss, 3.8, is above 0, its value if all embeddings are one point: moving all "
+        "embeddings together still lowers it"
     )
     verdict = _judge(_rows({}, {}, {"trivial_loss": 0.0}))
     assert verdict is not None and verdict.verdict == "healthy" and verdict.evidence[-1] == downhill

@@ -1,1 +1,1 @@
-"""What an encoder has learned, seen from outside: measures of its embeddings, a verdict, and relations."""
+"""Measure what an encoder has learned: metrics of its embeddings, a verdict, and relations between images."""

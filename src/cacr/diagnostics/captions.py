@@ -1,4 +1,4 @@
-"""Figures of images and captions that look for each other, and what is wrong with a text side."""
+"""Metrics of images and captions, and the check for collapsed captions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,20 +12,20 @@ from cacr.diagnostics.measures import effective_rank
 from cacr.losses.engine.pairs import unit
 
 ONE_LINE = 1.5
-"""Effective rank of captions below which they differ in length of one direction at most."""
+"""Smallest effective rank of captions; below it they vary in at most one direction."""
 
 
 @torch.no_grad()
 def measure_captions(images: Tensor, texts: Tensor) -> dict[str, float]:
-    """How well one crop of each image and one caption of it find each other among all that are measured.
+    """How well one crop of each image and one of its captions find each other among all measured images.
 
-    ``image_to_text`` and ``text_to_image`` are recall@1, ties decided by a fair draw; ``caption_distance`` the mean
-    squared distance of an image and its caption, ``text_distance`` that of two captions, ``text_effective_rank`` that
-    of the captions.
+    ``image_to_text`` and ``text_to_image`` are recall@1, with ties decided by a fair draw. ``caption_distance`` is the
+    mean squared distance between an image and its caption, ``text_distance`` that between two captions.
+    ``text_effective_rank`` is the effective rank of the captions.
 
     Args:
         images: (n, dim) embeddings of any length.
-        texts: (n, dim) those of their captions.
+        texts: (n, dim) embeddings of their captions.
     """
     x, y = unit(images.double()), unit(texts.double())
     count = len(y)
@@ -40,14 +40,14 @@ def measure_captions(images: Tensor, texts: Tensor) -> dict[str, float]:
 
 
 def find_collapsed_captions(recent: Sequence[Mapping[str, Any]]) -> Found | None:
-    """All captions are one point, or lie on one line; nothing is said of runs without captions."""
+    """Whether all captions are one point or lie on one line; None for runs without captions."""
     if not all("text_distance" in row for row in recent):
         return None
     now = recent[-1]
     if all(row["text_distance"] < POINT for row in recent):
-        told = f"two captions are {now['text_distance']:.2g} apart on average: the text side tells no sentences apart"
+        told = f"two captions are {now['text_distance']:.2g} apart on average: the text encoder cannot tell them apart"
         return "collapsed to a point", [told], SPREAD
     if all(row["text_effective_rank"] < ONE_LINE for row in recent):
-        told = f"captions fill about {now['text_effective_rank']:.1f} dimensions (effective rank)"
+        told = f"captions vary in about {now['text_effective_rank']:.1f} dimensions (effective rank)"
         return "dimensional collapse", [told], SPREAD
     return None

@@ -1,4 +1,4 @@
-"""Embeddings of the held-out images: the same views at every measurement, by a model at rest."""
+"""Embed the held-out images: the same views at every measurement, with the model in evaluation mode."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,21 +22,21 @@ from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
 from cacr.views import Augmentation, Views, strengthened
 
 CHUNK = MEASURED_AT_ONCE
-"""Images in a forward pass, and the unit in which they are shared out."""
+"""Images per forward pass; also the unit in which images are divided among processes."""
 
 MOST_BYTES = KEPT_BYTES
-"""Of crops that are kept in memory; fewer images are measured where they would take more."""
+"""Bytes of crops that are kept in memory; if they take more, fewer images are measured."""
 
 
 PIXELS = 32
-"""Side, at most, of images whose pixels are taken for features."""
+"""Largest side of images whose pixels are used as features."""
 
 
 class ViewFeatures(NamedTuple):
-    """Features of the same images, seen in several ways.
+    """Features of the same images in several views.
 
     Attributes:
-        centre: (images, dim) in the one view of evaluation.
+        centre: (images, dim) in the evaluation view.
         random: (2, images, dim) in random views, as in training.
         strong: (2, images, dim) in stronger views (:func:`cacr.views.strengthened`).
     """
@@ -47,13 +47,13 @@ class ViewFeatures(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """What the model makes of the images of all processes.
+    """Embeddings and features of the images of all processes.
 
     Attributes:
-        z: (views, images, dim) embeddings of random views, before they are made unit vectors.
-        features: those of the encoder.
+        z: (views, images, dim) embeddings of random views, before normalisation.
+        features: features of the encoder.
         labels: (images,) or None.
-        texts: (images, dim) embeddings of a caption of each image, where the method reads captions.
+        texts: (images, dim) embeddings of one caption per image, if the method reads captions.
     """
 
     z: Tensor
@@ -63,16 +63,16 @@ class Embedded(NamedTuple):
 
 
 class HeldOutImages:
-    """The images to measure on; images of files are cropped once, and all draws are always the same.
+    """The images to measure on; image files are cropped once, and all random numbers are always the same.
 
     Args:
-        job: whose model looks at them.
-        source: all images to measure on; each process takes its share.
+        job: the run whose model is measured.
+        source: all images to measure on; each process takes a share.
 
     Attributes:
-        views: makes the views: the one of evaluation, random ones as in training, stronger ones.
-        centre: which of them is the one of evaluation.
-        random: which of them are the random ones.
+        views: makes the views: the evaluation view, random views as in training, and stronger views.
+        centre: index of the evaluation view.
+        random: indices of the random views.
     """
 
     centre = slice(0, 1)
@@ -89,13 +89,13 @@ class HeldOutImages:
             job.views.std,
             device=job.fabric.device,
         )
-        if source.image_size is None:  # their crops are kept
+        if source.image_size is None:  # the crops of files are kept
             each = sum(self.views.channels * view.size**2 for view in self.views.augmentations)
             source = source.subset(np.arange(min(len(source), max(2, MOST_BYTES // each))))
         fabric = job.fabric
-        # Whole chunks are shared out, so that draws do not depend on the number of processes.
+        # Whole chunks are divided among processes, so that random numbers do not depend on the number of processes.
         chunks = -(-len(source) // CHUNK)
-        self._shared = chunks >= fabric.world_size  # otherwise everybody looks at all of them
+        self._shared = chunks >= fabric.world_size  # otherwise every process measures all images
         rank, processes = (fabric.global_rank, fabric.world_size) if self._shared else (0, 1)
         mine = share(chunks, rank, processes)
         self._first = mine.start * CHUNK
@@ -109,7 +109,7 @@ class HeldOutImages:
             at_least=self.views.at_least,
             max_unreadable=1.0,
         )
-        # Files are decoded once, and what was cut out of them is kept; images in memory are there already.
+        # Files are decoded once and their crops are kept; arrays are in memory already.
         self._kept = list(self._loader.epoch(0)) if source.image_size is None else None
         self._loader.close()
         if self._kept == []:
@@ -133,7 +133,7 @@ class HeldOutImages:
         method = self._job.method
         features, embeddings = [], []
         with at_rest(method):
-            for views in self.chunks():  # made in float32, as those of training are
+            for views in self.chunks():  # in float32, as in training
                 with self._job.fabric.autocast():
                     seen = torch.cat(
                         [method.encoder(x.flatten(0, 1)).unflatten(0, x.shape[:2]) for x in views]
@@ -161,17 +161,17 @@ class HeldOutImages:
 
     @torch.no_grad()
     def pixels(self) -> ViewFeatures:
-        """The normalised pixels of the same views, at most 32 x 32, as if an encoder had made them; as ``embed``."""
+        """The normalised pixels of the same views, at most 32 x 32, used as features; every process must call this."""
         return self._of_all(
             [self._compared(torch.cat([_pixels(x) for x in views])) for views in self.chunks()]
         )
 
     def _compared(self, seen: Tensor) -> Tensor:
-        """Of all views (views, ...) those that are compared: of evaluation, two random ones, the stronger ones."""
+        """Select the views that are compared: the evaluation view, two random views, the stronger views."""
         return torch.cat([seen[: 1 + STRONG_VIEWS], seen[self.random.stop :]])
 
     def _of_all(self, features: list[Tensor]) -> ViewFeatures:
-        """Of the images of all processes, from (views, images, dim) of the chunks of this one."""
+        """Features of the images of all processes, from (views, images, dim) of the chunks of this process."""
         values = torch.cat(features, dim=1)
         if self._shared:
             values = gather(values)
@@ -186,9 +186,9 @@ def _pixels(views: Tensor) -> Tensor:
 
 
 def measured_views(views: Views) -> list[Augmentation]:
-    """The views of training that are measured: five, those of the largest size by turns.
+    """The training views that are measured: five, taken in turn from those of the largest size.
 
-    So that figures of runs with one positive show as many positives as those of others.
+    So that runs with one positive are measured with the same number of positives as others.
     """
     size = max(view.size for view in views.augmentations)
     large = [view for view in views.augmentations if view.size == size]
@@ -197,7 +197,7 @@ def measured_views(views: Views) -> list[Augmentation]:
 
 @contextmanager
 def at_rest(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode while the block runs; afterwards every part is in the mode that it was in."""
+    """Evaluation mode while the block runs; afterwards every module returns to its previous mode."""
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:

@@ -1,9 +1,9 @@
-"""Evidence without labels that features are worth something: what they know of images that they have not seen.
+"""Metrics without labels: what the features know about images that were not trained on.
 
-Every figure but the rank and the spread is of *read* features: centred, whitened and of length one, so that the scale
-of a direction says nothing, and encoders, their own start and raw pixels are compared by the same reader. Cosines that
-are equal but for rounding are ties. A tie is decided by a fair draw, and the mean over all draws is computed: features
-that are all alike score what guessing scores.
+All metrics except rank and spread use *read* features: centred, whitened and normalised. So the scale of a direction
+does not matter, and encoders, their initial weights and raw pixels are compared by the same reader. Cosines that are
+equal except for rounding are ties. Ties are decided by a fair draw, and the mean over all draws is computed: if all
+features are equal, the score is that of guessing.
 """
 
 from typing import NamedTuple
@@ -18,37 +18,37 @@ from cacr.randomness import generator
 
 READER: ReaderKind = "white"
 COMPONENTS = 64
-"""The reader of these figures: always the same one, so that runs compare."""
+"""The reader of these metrics: always the same, so that runs are comparable."""
 
 NEIGHBOURS = 10
-"""Of an image, that are compared between its views."""
+"""Number of nearest neighbours that are compared between views of an image."""
 
 CLUSTERS, HALVINGS, ROUNDS = 10, 8, 20
-"""Of half of the images, at most; divisions into halves that are averaged; rounds of k-means."""
+"""Largest number of clusters per half of the images; number of random halvings to average; rounds of k-means."""
 
 FEWEST = LEAST_IMAGES
-"""Images below which only rank and spread are measured: no reader can be fitted."""
+"""With fewer images only rank and spread are measured, because no reader can be fitted."""
 
 MOST = 1024
-"""Images, at most, that are looked at, evenly over all of them: matrices of more would cost more than their views."""
+"""Largest number of images, taken evenly from all: matrices of more would cost more than their views."""
 
 _TIE = 1e-9
-"""Cosines, in float64, that are nearer than this are equal."""
+"""Cosines (float64) that differ by less are equal."""
 
 
 @torch.no_grad()
 def measure_features(centre: Tensor, random: Tensor, strong: Tensor) -> dict[str, float]:
-    """All figures of the features of at most :data:`MOST` images; of fewer than :data:`FEWEST` rank and spread alone.
+    """All metrics of the features of at most :data:`MOST` images; only rank and spread below :data:`FEWEST`.
 
-    ``view_retrieval`` and ``view_rank``: a random view finds the other one of its image among those of all images, both
-    ways. ``strong_retrieval`` and ``strong_rank``: a stronger view finds the centre view of its image.
-    ``neighbour_agreement`` and ``strong_agreement``: a random, or a stronger, view has the neighbours of the centre
-    view. ``half_agreement``: clusters of one half of the images are those of the other. ``feature_rank``,
-    ``feature_rank_share`` and ``feature_spread``: see the functions of these names. Features that are not
-    finite have no figures.
+    ``view_retrieval`` and ``view_rank``: a random view finds the other view of its image among those of all images,
+    in both directions. ``strong_retrieval`` and ``strong_rank``: a stronger view finds the centre view of its image.
+    ``neighbour_agreement`` and ``strong_agreement``: a random or stronger view has the same neighbours as the centre
+    view. ``half_agreement``: clusters of one half of the images match those of the other half. ``feature_rank``,
+    ``feature_rank_share`` and ``feature_spread``: see the functions of these names. Features that are not finite have
+    no metrics.
 
     Args:
-        centre: (images, dim) features of at least two images in the view of evaluation.
+        centre: (images, dim) features of at least two images in the evaluation view.
         random: (2, images, dim) in random views, as in training.
         strong: (2, images, dim) in stronger views.
     """
@@ -98,16 +98,17 @@ class Retrieval(NamedTuple):
 
 
 def retrieval(queries: Tensor, keys: Tensor) -> Retrieval:
-    """Whether views find their own image.
+    """How well views find their own image.
 
     With s_ij the cosine of query i and key j, a_i = #{j: s_ij > s_ii} keys before the own one and
-    e_i = #{j: s_ij = s_ii} in its place (itself among them), each of the ranks a_i + 1 to a_i + e_i is as likely:
+    e_i = #{j: s_ij = s_ii} keys tied with it (including itself), each rank from a_i + 1 to a_i + e_i is equally
+    likely:
 
         found = mean_i [a_i = 0] / e_i,     rank = mean_i (1 / e_i) sum_{r = a_i + 1}^{a_i + e_i} 1 / r
 
     Args:
-        queries: (n, dim) read features, one for each image.
-        keys: (n, dim) those of the same images in another view.
+        queries: (n, dim) read features, one per image.
+        keys: (n, dim) read features of the same images in another view.
     """
     cosines = queries @ keys.T
     own = cosines.diagonal()[:, None]
@@ -121,10 +122,10 @@ def retrieval(queries: Tensor, keys: Tensor) -> Retrieval:
 
 
 def neighbour_agreement(centre: Tensor, views: Tensor) -> float:
-    """Whether an image keeps its neighbours when it is seen in another view: 1 all of them, 0 what guessing keeps.
+    """Whether an image keeps its neighbours in another view: 1 for all of them, 0 for as many as by guessing.
 
-    With w_ij = 1 where key j is among the k nearest to image i's centre view (see :data:`NEIGHBOURS`), w'_ij alike for
-    another view of it, keys the centre views of the n - 1 other images:
+    With w_ij = 1 if key j is among the k nearest to the centre view of image i (see :data:`NEIGHBOURS`), w'_ij the
+    same for another view of it, and the centre views of the n - 1 other images as keys:
 
         o = mean_i (1 / k) sum_j w_ij w'_ij,     agreement = (o - c) / (1 - c),     c = k / (n - 1)
 
@@ -132,7 +133,7 @@ def neighbour_agreement(centre: Tensor, views: Tensor) -> float:
 
     Args:
         centre: (n, dim) read features, of more images than neighbours.
-        views: (views, n, dim) in other views; the mean over them is taken.
+        views: (views, n, dim) in other views; the result is the mean over them.
     """
     own = _places(centre @ centre.T)
     overlap = torch.stack([(own * _places(view @ centre.T)).sum(1).mean() for view in views]).mean()
@@ -141,7 +142,7 @@ def neighbour_agreement(centre: Tensor, views: Tensor) -> float:
 
 
 def _places(cosines: Tensor) -> Tensor:
-    """(n, n) the probability that each other image is among the nearest of image i; each row adds up to k."""
+    """(n, n) probability that each other image is among the nearest of image i; the sum of each row is k."""
     cosines = cosines.fill_diagonal_(-torch.inf)
     last = cosines.topk(NEIGHBOURS, dim=1).values[:, -1:]
     before = (cosines > last + _TIE).to(cosines.dtype)
@@ -150,12 +151,12 @@ def _places(cosines: Tensor) -> Tensor:
 
 
 def half_agreement(x: Tensor) -> float:
-    """Whether clusters of one half of the images are found in the other half too: 1 the same ones, 0 by chance.
+    """Whether clusters of one half of the images are found in the other half: 1 if they are the same, 0 by chance.
 
-    The images are divided into halves A and B. k-means of each half gives means; the images of B are divided by the
-    means of A and by their own, and the adjusted Rand index tells how alike the two divisions are (and so for A).
-    The mean over both halves and :data:`HALVINGS` divisions, which are always the same. k is :data:`CLUSTERS`, or an
-    eighth of the images where that is less; k-means starts at the first k images of a half.
+    The images are divided into halves A and B. k-means of each half gives means. The images of B are divided by the
+    means of A and by their own means; the adjusted Rand index compares the two divisions. The same is done for A. The
+    result is the mean over both halves and :data:`HALVINGS` divisions, which are always the same. k is
+    :data:`CLUSTERS`, or an eighth of the images if that is less; k-means starts at the first k images of a half.
 
     Args:
         x: (n, dim) read features of at least 16 images.
@@ -171,7 +172,7 @@ def half_agreement(x: Tensor) -> float:
 
 
 def _k_means(x: Tensor) -> Tensor:
-    """(k, dim) means after some rounds; one that no image is nearest to stays where it is."""
+    """(k, dim) means after some rounds; a mean without images does not move."""
     means = x[: min(CLUSTERS, len(x) // 4)]
     for _ in range(ROUNDS):
         members = torch.nn.functional.one_hot(_nearest(x, means), len(means)).to(x.dtype)
@@ -181,7 +182,7 @@ def _k_means(x: Tensor) -> Tensor:
 
 
 def _nearest(x: Tensor, means: Tensor) -> Tensor:
-    """(n,) the mean with the least squared distance, less what all of them share."""
+    """(n,) index of the nearest mean; computed without the terms that all means share."""
     return (means.square().sum(1) - 2 * x @ means.T).argmin(1)
 
 
@@ -189,8 +190,8 @@ def _rand_index(first: Tensor, second: Tensor, clusters: int) -> Tensor:
     """The adjusted Rand index of two divisions (n,) of the same images.
 
     With n_ab images in cluster a of the first and b of the second, pairs(m) = m (m - 1) / 2 and sums S of pairs(n_ab),
-    P of pairs(n_a.), Q of pairs(n_.b): (S - E) / ((P + Q) / 2 - E), E = P Q / pairs(n). Two divisions of which neither
-    divides anything say nothing of each other, and get 0.
+    P of pairs(n_a.), Q of pairs(n_.b): (S - E) / ((P + Q) / 2 - E), E = P Q / pairs(n). If neither division divides
+    anything, the result is 0.
     """
     table = torch.bincount(first * clusters + second, minlength=clusters**2).view(clusters, clusters).double()
     both, one, other = (_pairs(part).sum() for part in (table, table.sum(1), table.sum(0)))
@@ -206,35 +207,35 @@ def _pairs(count: Tensor) -> Tensor:
 def feature_rank(features: Tensor) -> float:
     """Effective rank of features about their mean: exp(-sum_k p_k ln p_k), p_k the singular values over their sum.
 
-    It is 1 when all lie on a line, and at most min(n - 1, dim); 0 where they are all one point.
+    It is 1 if all features lie on a line, at most min(n - 1, dim), and 0 if all are one point.
 
     Args:
         features: (n, dim), not read.
     """
     centred = features - features.mean(0)
-    squares = torch.linalg.eigvalsh(_gram(centred))  # several times as fast as the singular values themselves
+    squares = torch.linalg.eigvalsh(_gram(centred))  # several times faster than the singular values
     values = squares[squares > _rounding(features)].sqrt()
     return float(torch.special.entr(values / values.sum()).sum().exp()) if len(values) else 0.0
 
 
 def feature_spread(features: Tensor) -> float:
-    """Mean cosine distance of two images, mean_{i != j} 1 - x_i . x_j of the features at length one, as they are.
+    """Mean cosine distance between two images, mean_{i != j} 1 - x_i . x_j, of normalised features.
 
-    About their mean it would be 1 whatever they are: this is 0 where all point into one direction.
+    The features are not centred: then it would always be about 1. It is 0 if all features point in one direction.
 
     Args:
         features: (n, dim), not read.
     """
     x = unit(features)
-    together = x.sum(0).square().sum() - x.square().sum()  # of all i != j, without the matrix
+    together = x.sum(0).square().sum() - x.square().sum()  # over all i != j, without the matrix
     return 1 - float(together) / (len(x) * (len(x) - 1))
 
 
 def _gram(centred: Tensor) -> Tensor:
-    """CC' or C'C, whichever is smaller; their eigenvalues that are not 0 are the squared singular values of C."""
+    """CC' or C'C, the smaller one; their nonzero eigenvalues are the squared singular values of C."""
     return centred @ centred.T if len(centred) < centred.shape[1] else centred.T @ centred
 
 
 def _rounding(features: Tensor) -> Tensor:
-    """Squared singular values up to which a direction is not told from the rounding of float32 features."""
+    """Squared singular values up to this cannot be distinguished from rounding errors of float32 features."""
     return 1e-12 * features.square().sum()

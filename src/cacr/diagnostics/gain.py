@@ -1,4 +1,4 @@
-"""Whether a run is worth more than before training: by captions, by the neighbours' labels, or by stronger views."""
+"""Compare features with those before training: by captions, by labels of neighbours, or by stronger views."""
 
 import math
 from collections.abc import Mapping
@@ -9,30 +9,30 @@ _Row = Mapping[str, Any]
 Outcome = Literal["better", "no better", "worse", "not clear"]
 
 FOUND, LOST = 2.4, 0.75
-"""How often a stronger view finds its image, over how often it did before training: *better* from the first factor on,
-*worse* below the second."""
+"""Factors on how often a stronger view finds its image, compared with before training: *better* from the first factor
+on, *worse* below the second."""
 
 NARROWED = 0.6
-"""Share of the dimensions that features varied in before training below which that alone does not count as better:
-features that keep one thing, such as a colour, can find an image by it."""
+"""If features vary in less than this share of the dimensions before training, finding images does not count as better:
+features that keep only one property, such as a colour, can find an image by it."""
 
 FAINTLY = 2.0
-"""*No better* up to this factor; between it and :data:`FOUND` it is not clear."""
+"""*No better* up to this factor; between it and :data:`FOUND` the result is not clear."""
 
 DEVIATIONS = 2.0
-"""Standard deviations of chance by which the share of right neighbours must differ from that before training."""
+"""Standard deviations of chance by which the share of right neighbours must differ from before training."""
 
 
 BOTH_WAYS = ("image_to_text", "text_to_image")
-"""Figures of images and captions that find each other."""
+"""Metrics of images and captions that find each other."""
 
 
 class Gain(NamedTuple):
-    """Features against those before training.
+    """Comparison of features with those before training.
 
     Attributes:
-        outcome: in a word.
-        evidence: sentences with the figures.
+        outcome: the result in a word.
+        evidence: sentences with the numbers.
     """
 
     outcome: Outcome
@@ -42,21 +42,21 @@ class Gain(NamedTuple):
 def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
     """Compare two measurements of the same images.
 
-    Labels decide where they are there and the difference is more than chance; with p and q the shares of n images whose
-    neighbours are right now and before, that is |p - q| > 2 sqrt((p (1 - p) + q (1 - q)) / n). Else a stronger view
-    decides: by how much the mean reciprocal rank at which it finds its image has grown, unless the features vary in far
-    fewer dimensions than before.
+    Labels decide if there are any and the difference is larger than chance: with p and q the shares of n images whose
+    neighbours are right now and before, |p - q| > 2 sqrt((p (1 - p) + q (1 - q)) / n). Otherwise stronger views
+    decide: by how much the mean reciprocal rank at which they find their image has grown, if the features do not vary
+    in far fewer dimensions than before.
 
-    Of a run with captions these alone decide, in the same way: p and q are then the shares of images and captions that
-    find each other. Features may be as they were there: where the image encoder is not trained, they are.
+    For a run with captions, only captions decide, in the same way: p and q are then the shares of images and captions
+    that find each other. Features may be unchanged: this is so if the image encoder is not trained.
 
     Args:
         start: the measurement before the first step.
-        now: a later one.
-        images: that were measured.
+        now: a later measurement.
+        images: number of measured images.
 
     Returns:
-        None where there is nothing to compare: too few images to measure, or no measurement before the first step.
+        None if there is nothing to compare: too few images, or no measurement before the first step.
     """
     if start.keys() & now.keys() >= set(BOTH_WAYS):
         return _by_captions(start, now, images)
@@ -65,16 +65,16 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
     found = float(now["strong_rank"] / max(start["strong_rank"], 1e-12))
     kept = float(now["feature_rank"] / max(start["feature_rank"], 1e-12))
     evidence = [
-        f"strongly changed views find their image at a mean reciprocal rank of {now['strong_rank']:.2f}, before "
-        f"training {start['strong_rank']:.2f} (1 is always first)",
-        f"features vary in about {now['feature_rank']:.0f} dimensions, before training in "
+        f"strongly changed views find their image at a mean reciprocal rank of {now['strong_rank']:.2f}; before "
+        f"training: {start['strong_rank']:.2f} (1 is the best)",
+        f"features vary in about {now['feature_rank']:.0f} dimensions; before training: "
         f"{start['feature_rank']:.0f}",
     ]
     labelled = start.keys() & now.keys() >= {"knn"}
     if labelled:
         evidence.insert(
             0,
-            f"the nearest images give the right class for {now['knn']:.1%} of the images, before training "
+            f"the nearest images give the right class for {now['knn']:.1%} of the images; before training: "
             f"{start['knn']:.1%}",
         )
         if decided := _by_labels(now["knn"], start["knn"], images):
@@ -83,9 +83,9 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
 
 
 def _by_captions(start: _Row, now: _Row, images: int) -> Gain:
-    """What images and captions that look for each other say, each among ``images``."""
+    """Compare how well images and captions find each other among ``images`` images."""
     evidence = [
-        f"{what} among {images:,} for {now[way]:.1%} of them, before training {start[way]:.1%}"
+        f"{what} among {images:,} for {now[way]:.1%} of them; before training: {start[way]:.1%}"
         for way, what in zip(
             BOTH_WAYS, ("images find their caption", "captions find their image"), strict=True
         )
@@ -95,7 +95,7 @@ def _by_captions(start: _Row, now: _Row, images: int) -> Gain:
 
 
 def _by_labels(now: float, before: float, images: int) -> Literal["better", "worse"] | None:
-    """What the neighbours' classes say; None where it may be chance."""
+    """What the labels of neighbours say; None if the difference may be chance."""
     chance = math.sqrt((now * (1 - now) + before * (1 - before)) / max(images, 1))
     if abs(now - before) <= DEVIATIONS * chance:
         return None
@@ -103,7 +103,7 @@ def _by_labels(now: float, before: float, images: int) -> Literal["better", "wor
 
 
 def _by_views(found: float, kept: float) -> Outcome:
-    """What stronger views say, as factors of what was before training."""
+    """What stronger views say, as factors relative to before training."""
     if found >= FOUND and kept >= NARROWED:
         return "better"
     if found < LOST or kept < NARROWED / 2:

@@ -1,4 +1,4 @@
-"""One measurement: all figures of embeddings and features, and how they are made."""
+"""One measurement: all metrics of embeddings and features, and how they are computed."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from cacr.diagnostics.measures import measure_embeddings, online_knn
 
 
 def measure(seen: Embedded, pixels: ViewFeatures | None, *, t_pos: float, t_neg: float) -> dict[str, float]:
-    """All figures by name; those of pixels have ``pixels_`` before it.
+    """All metrics by name; those of pixels have the prefix ``pixels_``.
 
     Args:
-        seen: by the model.
-        pixels: of the same images, where they are to be measured too.
+        seen: embeddings and features of the model.
+        pixels: pixels of the same images, if they are measured too.
         t_pos: t+ of the training.
         t_neg: t- of the training.
     """
@@ -35,7 +35,7 @@ def _of_features(features: ViewFeatures, labels: Tensor | None) -> dict[str, flo
 
 
 def how_measured(*, t_pos: float, t_neg: float) -> dict[str, Any]:
-    """What decides the figures beside the images, as ``how.json`` has it; ``t_pos`` and ``t_neg`` of the training."""
+    """The choices behind the metrics, for ``how.json``; ``t_pos`` and ``t_neg`` are those of the training."""
     return {
         "entropies": {"minibatch": measures.MINIBATCH, "t_pos": measures.T_POS, "t_neg": measures.T_NEG},
         "reversed_forces": {"t_pos": t_pos, "t_neg": t_neg},

@@ -1,4 +1,4 @@
-"""The figures that describe a set of embeddings, and an encoder's features where there are labels."""
+"""Metrics of a set of embeddings, and of features if there are labels."""
 
 import torch
 from torch import Tensor
@@ -17,13 +17,13 @@ from cacr.losses.measures import (
 )
 
 MINIBATCH = 128
-"""M: entropies are those of mini-batches of so many images, so that runs on different data compare."""
+"""M: entropies are computed in mini-batches of this size, so that runs on different data are comparable."""
 
 T_POS, T_NEG = 1.0, 2.0
-"""t+ and t- of the entropies, the same in every run whatever it trains with, so that runs compare."""
+"""t+ and t- of the entropies: the same for every run, so that runs are comparable."""
 
 NEIGHBOURS, TEMPERATURE = 20, 0.07
-"""Of the online kNN: neighbours that vote, each with exp(cosine / temperature)."""
+"""The online kNN: number of neighbours that vote, each with exp(cosine / temperature)."""
 
 KNN = {
     "k": NEIGHBOURS,
@@ -31,19 +31,20 @@ KNN = {
     "neighbours": "the other measured images",
     "reader": f"{READER}, {COMPONENTS} components, fitted on the measured images",
 }
-"""How the online kNN is measured, for people."""
+"""Description of the online kNN."""
 
 
 @torch.no_grad()
 def measure_embeddings(z: Tensor, *, t_pos: float = T_POS, t_neg: float = T_NEG) -> dict[str, float]:
-    """All figures that need no labels.
+    """All metrics that need no labels.
 
     With d = ||x - y||^2 between unit vectors, as in the paper: ``positive_distance`` and ``negative_distance`` are
-    means of d over pairs of views of an image and over pairs of images (in the same view), ``..._std`` their
-    standard deviations. ``entropy`` is H(X-|X) in mini-batches of :data:`MINIBATCH` images (all images where there
-    are fewer), ``max_entropy`` the largest that it could be, ln(M-1), and ``mutual_information`` what is missing;
+    means of d over pairs of views of an image and over pairs of images (in the same view), ``..._std`` their standard
+    deviations.
+    ``entropy`` is H(X-|X) in mini-batches of :data:`MINIBATCH` images (all images if there are fewer),
+    ``max_entropy`` its largest possible value, ln(M-1), and ``mutual_information`` the difference of both;
     ``positive_entropy`` is that of pi+, at most ln K. ``reversed_forces`` is the share of all pairs, positive and
-    negative, that weights with gradients move the wrong way.
+    negative, that weights with gradients move in the wrong direction.
 
     Args:
         z: (views, images, dim) embeddings of at least two views of at least two images, of any length.
@@ -79,7 +80,7 @@ def measure_embeddings(z: Tensor, *, t_pos: float = T_POS, t_neg: float = T_NEG)
 
 
 def minibatches(z: Tensor) -> list[Tensor]:
-    """(views, images, dim) in parts of :data:`MINIBATCH` images; a rest is left out, unless it is all there is."""
+    """(views, images, dim) in parts of :data:`MINIBATCH` images; a smaller rest is dropped, except if it is all."""
     size = min(MINIBATCH, z.shape[1])
     return [z[:, begin : begin + size] for begin in range(0, z.shape[1] - size + 1, size)]
 
@@ -87,7 +88,7 @@ def minibatches(z: Tensor) -> list[Tensor]:
 def effective_rank(z: Tensor) -> float:
     """RankMe of embeddings (n, dim): exp(-sum_k p_k ln p_k), p_k the singular values over their sum.
 
-    It is 1 when all lie on one line through the origin, and at most min(n, dim).
+    It is 1 if all lie on one line through the origin, and at most min(n, dim).
     """
     values = torch.linalg.svdvals(z.double())
     p = values / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
@@ -96,11 +97,11 @@ def effective_rank(z: Tensor) -> float:
 
 @torch.no_grad()
 def online_knn(features: Tensor, labels: Tensor) -> float:
-    """The share of images whose class the nearest other images vote for, by features as they are read.
+    """Share of images whose class the nearest other images predict, with read features.
 
-    The reader (:mod:`cacr.features.reader`) is the default one, fitted on these features.
+    The reader (:mod:`cacr.features.reader`) is the default one, fitted to these features.
 
-    Each of the :data:`NEIGHBOURS` nearest (all others where there are fewer) votes for its class with
+    Each of the :data:`NEIGHBOURS` nearest images (all others if there are fewer) votes for its class with
     exp(cosine / :data:`TEMPERATURE`).
 
     Args:
@@ -123,7 +124,7 @@ def _entropy(weights: Tensor) -> Tensor:
 
 
 def _reversed(z: Tensor, t_pos: float, t_neg: float) -> Tensor:
-    """Of the K positives and M-1 negatives of each query, the share that is moved the wrong way."""
+    """Share of the K positives and M-1 negatives of each query that move in the wrong direction."""
     positives, negatives = z.shape[0] - 1, z.shape[1] - 1
     wrong = positives * reversed_positives(z, t_pos) + negatives * reversed_negatives(z, t_neg)
     return wrong / (positives + negatives)

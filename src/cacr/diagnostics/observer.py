@@ -1,4 +1,4 @@
-"""The observer of a run: measures the model on held-out images, judges, and keeps what it saw."""
+"""The observer of a run: measures the model on held-out images, gives a verdict, and stores the results."""
 
 from collections.abc import Mapping
 
@@ -27,15 +27,15 @@ def observe(job: Training, source: Source, console: Console) -> "RunObserver":
 
 
 class RunObserver:
-    """Measures, judges, and writes verdict and snapshots into the run folder.
+    """Measures the model, and writes verdict and snapshots into the run folder.
 
-    Every process embeds its share of the images. The first one measures and decides; the others learn whether to
-    stop.
+    Every process embeds its share of the images. The first one computes the metrics and decides; the others learn
+    whether to stop.
 
     Args:
         job: the run.
         source: images to measure on.
-        console: where a change of the verdict is told.
+        console: where a new verdict is printed.
     """
 
     def __init__(self, job: Training, source: Source, console: Console) -> None:
@@ -58,7 +58,7 @@ class RunObserver:
             self._record(len(source))
 
     def _remember(self) -> None:
-        """Take up what a run that is resumed has seen, and forget what it will see again."""
+        """Load the earlier measurements of a resumed run, and drop those that it will repeat."""
         folder, rows = self._job.run, self._rows.read()
         step = int(rows[-1]["step"]) if rows else -1
         drop_snapshots_after(folder.diagnostics, step)
@@ -69,7 +69,7 @@ class RunObserver:
         self._epochs_kept = [snapshot.epoch for snapshot in run.snapshots]
 
     def _record(self, images: int) -> None:
-        """Say in the run folder how everything is measured; which images, is in ``held_out.json``."""
+        """Store in the run folder how everything is measured; ``held_out.json`` names the images."""
         how = {
             "images": images,
             "views": len(self._images.views.augmentations[self._images.random]),
@@ -79,13 +79,13 @@ class RunObserver:
         self._job.run.write_how(how)
 
     def due(self, epoch: int) -> bool:
-        """Whether to look after ``epoch`` epochs."""
+        """Whether to measure after ``epoch`` epochs."""
         return epoch % self._job.settings.measure_every_epochs == 0
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
-        """Measure and judge (see :class:`cacr.training.observer.Observer`)."""
+        """Measure and give a verdict (see :class:`cacr.training.observer.Observer`)."""
         embedded = self._images.embed()
-        # Pixels stay as they are: what they know is measured once, before the first step.
+        # Pixels do not change: they are measured once, before the first step.
         pixels = self._images.pixels() if step == 0 else None
         seen = Seen({}, "", False)
         if self._job.fabric.is_global_zero:
@@ -102,18 +102,18 @@ class RunObserver:
         return seen._replace(stop=bool(self._job.fabric.broadcast(seen.stop)))
 
     def diverged(self, step: int, epoch: float, what: str) -> None:
-        """Learn that the run ends here (see :class:`cacr.training.observer.Observer`)."""
+        """Called if the run ends here (see :class:`cacr.training.observer.Observer`)."""
         if self._job.fabric.is_global_zero:
             write_verdict(self._job.run.verdict, judge_end(what, step, epoch))
 
     def _tell(self, verdict: Verdict) -> bool:
-        """Store a verdict, print it when it is another than before, and say whether the run is to stop."""
+        """Store a verdict, print it if it has changed, and return whether the run should stop."""
         stored = write_verdict(self._job.run.verdict, verdict)
         stop = verdict.verdict in STOPPING and self._job.settings.on_collapse == "stop"
         if verdict.verdict != self._told:
             self._console.print(in_words(stored))
             if verdict.verdict in STOPPING and not stop:
-                self._console.print("  (--on-collapse stop would end such a run here)")
+                self._console.print("  (with --on-collapse stop, the run would end here)")
             self._told = verdict.verdict
         return stop
 
@@ -126,6 +126,6 @@ class RunObserver:
 
 
 def _short(measured: Mapping[str, float]) -> str:
-    """The figures that fit into a progress bar."""
+    """The metrics for the progress bar."""
     knn = f"  kNN {100 * measured['knn']:.1f} %" if "knn" in measured else ""
     return f"rank {measured['effective_rank']:.0f}{knn}"

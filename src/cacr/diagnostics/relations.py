@@ -1,4 +1,4 @@
-"""Who is near whom in a set of embeddings, and who pushes whom."""
+"""Nearest neighbours in a set of embeddings, and which images push each other away."""
 
 import math
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from torch import Tensor
 
 from cacr.data.prepare import Progress
 
-_CHUNK_ELEMENTS = 2**25  # of the block of cosines that is held at a time
+_CHUNK_ELEMENTS = 2**25  # of the block of cosines in memory
 
 
 @dataclass(frozen=True)
 class Related:
-    """For each image the others that matter most to it, the first one most.
+    """For each image, the most related other images, the strongest first.
 
     Attributes:
-        index: (n, k) numbers of the others.
-        value: (n, k) how much: a cosine, or a weight.
+        index: (n, k) numbers of the other images.
+        value: (n, k) strength: a cosine or a weight.
     """
 
     index: Tensor
@@ -29,29 +29,29 @@ def nearest_others(x: Tensor, k: int, progress: Progress | None = None) -> Relat
 
     Args:
         x: (n, dim) unit vectors.
-        k: How many; n - 1 where there are fewer others.
-        progress: Called with the number of vectors done and in all.
+        k: number of neighbours; n - 1 if there are fewer others.
+        progress: called with the number of vectors done and the total.
     """
     return _related(x, k, None, progress)
 
 
 def hardest_pushes(z: Tensor, k: int, t_neg: float, progress: Progress | None = None) -> Related:
-    """The k others that each image is pushed from hardest, were all of them in one batch.
+    """The k other images that push each image hardest, if all were in one batch.
 
-    The value is (n - 1) pi-_ij with pi-_ij = softmax_{j != i}(-t- ||z_i - z_j||^2): how many times as hard as
-    without weights, a number that does not depend on the size of the set.
+    The value is (n - 1) pi-_ij with pi-_ij = softmax_{j != i}(-t- ||z_i - z_j||^2): the weight relative to equal
+    weights, which does not depend on the number of images.
 
     Args:
-        z: (n, dim) unit vectors, the embeddings that the objective compares.
-        k: How many; n - 1 where there are fewer others.
+        z: (n, dim) unit vectors: the embeddings that the objective compares.
+        k: number of others; n - 1 if there are fewer.
         t_neg: t- of pi-.
-        progress: Called with the number of vectors done and in all.
+        progress: called with the number of vectors done and the total.
     """
     return _related(z, k, 2 * t_neg, progress)
 
 
 def _related(x: Tensor, k: int, scale: float | None, progress: Progress | None) -> Related:
-    """The largest cosines of each row with the others, or with ``scale`` the largest softmax weights."""
+    """The largest cosines of each row with the others, or, with ``scale``, the largest softmax weights."""
     n = len(x)
     k = min(k, n - 1)
     rows = max(1, _CHUNK_ELEMENTS // max(n, 1))

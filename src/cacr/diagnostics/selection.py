@@ -1,4 +1,4 @@
-"""Which encoder of a run to keep without labels; reasons: ``docs/explanation/automatic-choices.md``."""
+"""Choose which encoder of a run to keep, without labels; reasons: ``docs/explanation/automatic-choices.md``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,16 +13,16 @@ _NEEDED = {"effective_rank", "uniformity"}
 
 
 def worth(figures: Mapping[str, Any]) -> float:
-    """How good a measurement says that the model is, without labels: how evenly its embeddings are spread."""
+    """How good the model is, without labels: how evenly its embeddings are spread."""
     return -float(figures["uniformity"])
 
 
 def is_best(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last measurement is worth more than all before it; that before the first step does not count.
+    """Whether the last measurement is better than all earlier ones, except the one before the first step.
 
     Args:
-        run: where the best encoder so far is kept.
-        rows: lines of ``metrics.jsonl``, the last one with measures.
+        run: folder of the best encoder so far.
+        rows: lines of ``metrics.jsonl``, the last one with a measurement.
     """
     if rows[-1]["step"] == 0:
         return False
@@ -31,7 +31,7 @@ def is_best(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def drop_best_after(run: RunFolder, step: int) -> None:
-    """Forget an encoder that a resumed run has not reached yet: it may never be reached again."""
+    """Delete the best encoder if it is from a later step than a resumed run starts at: it may not be reached again."""
     kept = _measured(RunFolder(run.best))
     if not kept or kept["step"] > step:
         weights = run.best / WEIGHTS
@@ -41,18 +41,18 @@ def drop_best_after(run: RunFolder, step: int) -> None:
 
 
 def describe_best(run: RunFolder) -> str | None:
-    """Where the best encoder is and how it compares with the last, in a line; None if that is the last one."""
+    """One line on the best encoder compared with the last one; None if the last one is the best."""
     best, last = _measured(RunFolder(run.best)), _measured(run)
     if not best or not last or best["step"] == last["step"]:
         return None
     return (
-        f"most evenly spread: the encoder after epoch {best['epoch']:g}, in {run.best}; "
-        f"its uniformity is {best['uniformity']:.2f}, that of the last one {last['uniformity']:.2f}"
+        f"most evenly spread: the encoder after epoch {best['epoch']:g}, in {run.best} "
+        f"(uniformity {best['uniformity']:.2f}; last encoder: {last['uniformity']:.2f})"
     )
 
 
 def _measured(folder: RunFolder) -> dict[str, float]:
-    """What an encoder's description says was measured; empty if it cannot be read, or says nothing."""
+    """The measurements in an encoder's description; empty if there are none, or if it cannot be read."""
     try:
         return Run(folder).measured
     except UserError:

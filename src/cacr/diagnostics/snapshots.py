@@ -1,4 +1,4 @@
-"""When embeddings of one held-out batch are kept, and its pictures; :mod:`cacr.runs.snapshots` has the files."""
+"""When to store embeddings of one held-out batch, and its pictures; :mod:`cacr.runs.snapshots` has the files."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,10 @@ from cacr.runs.snapshots import Pictures
 from cacr.views.pixels import as_bytes, as_rgb, unnormalised
 
 IMAGES = 128
-"""Images of the batch, the first ones of those that are measured."""
+"""Number of images in the batch: the first of those that are measured."""
 
 QUERIES = 8
-"""Images of which all views are kept as pictures; of the others the first one is."""
+"""Number of images with pictures of all views; the other images have one picture."""
 
 PICTURE = 48
 """Largest side of a picture, in pixels."""
@@ -26,7 +26,7 @@ Of 200 epochs these are 0, 1, 20, 60 and 200; the paper shows 1, 20 and 200.
 
 
 def is_due(epoch: float, epochs: float, kept: list[float]) -> bool:
-    """Whether embeddings are kept after ``epoch`` of ``epochs``, where they were after the epochs ``kept``."""
+    """Whether to store embeddings after ``epoch`` of ``epochs``, if they were stored after the epochs ``kept``."""
     if not kept or epoch >= epochs:
         return True
     targets = [*FIRST_EPOCHS, *(share * epochs for share in SHARES)]
@@ -34,9 +34,9 @@ def is_due(epoch: float, epochs: float, kept: list[float]) -> bool:
 
 
 def draw_pictures(images: HeldOutImages) -> Pictures:
-    """Small pictures of the batch, as the views show it and as it is, from this process's images.
+    """Small pictures of the batch, in its views and unchanged, from the images of this process.
 
-    There are fewer than :data:`IMAGES` where this process has fewer.
+    Fewer than :data:`IMAGES` if this process has fewer.
     """
     first: list[Tensor] = []
     queries: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""Pairs of images that are worth a look by a person who curates the data."""
+"""Pairs of images that a person should check when cleaning the data."""
 
 from dataclasses import dataclass
 
@@ -17,19 +17,19 @@ class ImagePairs:
 
     Attributes:
         index: (p, 2) numbers of the images, the smaller first.
-        value: (p,) how strong.
+        value: (p,) strength.
     """
 
     index: Indices
     value: Floats
 
     def where(self, chosen: NDArray[np.bool_]) -> "ImagePairs":
-        """The pairs that a mask (p,) chooses."""
+        """The pairs selected by a mask (p,)."""
         return ImagePairs(self.index[chosen], self.value[chosen])
 
 
 def pairs_of(related: Related) -> ImagePairs:
-    """Each unordered pair once, with the larger of its two values, the largest first."""
+    """Each unordered pair once, with the larger of its two values, the largest value first."""
     first = np.repeat(np.arange(len(related.index)), related.index.shape[1])
     second = related.index.numpy().ravel()
     value = related.value.numpy().astype(np.float64).ravel()
@@ -55,7 +55,7 @@ def among(pairs: ImagePairs, others: ImagePairs) -> NDArray[np.bool_]:
 
 
 def one_each(pairs: ImagePairs, count: int) -> ImagePairs:
-    """The strongest ``count`` pairs in which no image comes twice: one odd image must not fill a list."""
+    """The strongest ``count`` pairs, with each image at most once, so that one odd image cannot fill the list."""
     seen: set[int] = set()
     chosen = np.zeros(len(pairs.index), dtype=bool)
     for number, (a, b) in enumerate(pairs.index.tolist()):

@@ -1,4 +1,4 @@
-"""What a loss is worth at a point, where nothing has been learned."""
+"""The loss if all embeddings are one point, so that nothing has been learned."""
 
 import torch
 
@@ -9,18 +9,18 @@ from cacr.losses.engine.pairs import queued
 
 @torch.no_grad()
 def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
-    """The loss of an encoder that maps all images to one point, where the objective is made of pairs.
+    """The loss of an encoder that maps all images to one point, if the objective is made of pairs.
 
     Args:
-        method: gives the objective and the number of negatives.
-        images: of a global batch.
-        views: of an image.
+        method: has the objective and the number of negatives.
+        images: number of images of a global batch.
+        views: number of views per image.
     """
     objective = method.objective
-    if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not of a queue's pairs
+    if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not for pairs of a queue
         return None
     device = next(method.parameters()).device
-    point = torch.ones(max(2, views), 2, 1, device=device)  # a single view has a caption for its other one
-    # the second image is one negative, and the queue all others
+    point = torch.ones(max(2, views), 2, 1, device=device)  # with a single view, the caption is the other one
+    # the second image is one negative, the queue has all others
     queue = point.new_ones(max(1, method.negatives(images, views).number - 1), 1)
     return round(float(objective.of(queued(point, point, queue))["loss"]), 6)

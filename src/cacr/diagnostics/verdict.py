@@ -1,4 +1,4 @@
-"""The verdict on a run in words, from its figures; its bounds are explained in ``docs/explanation/verdict.md``."""
+"""The verdict on a run, from its metrics; ``docs/explanation/verdict.md`` explains the bounds."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
@@ -25,44 +25,44 @@ _Row = Mapping[str, Any]
 NEEDED = frozenset(
     {"effective_rank", "positive_distance", "negative_distance", "uniformity", "entropy", "max_entropy"}
 )
-"""Figures of a measurement; a row without one of them is no measurement."""
+"""Metrics of a measurement; a row without one of them is not a measurement."""
 
 STOPPING: frozenset[Name] = frozenset({"collapsed to a point", "dimensional collapse", "diverging"})
 """Verdicts that end a run with ``on_collapse: stop``."""
 
 EARLY = 30
-"""Steps before which nothing is said: every encoder starts near a point, and batch norm needs some steps."""
+"""No verdict before this step: every encoder starts near a point, and batch norm needs some steps."""
 
 SLOW = 100
-"""Steps before which a run may be slow and is not called *not learning*."""
+"""Before this step a run may be slow and does not count as *not learning*."""
 
 NO_NEARER, NEARING = 0.8, 0.03
-"""Not learning: views of one image are farther apart than the first share of the distance of two images, and this
-share has not fallen by the second since the first measurement that is judged."""
+"""Not learning: the distance between views of one image is larger than the first share of the distance between two
+images, and this ratio has not fallen by the second share since the first measurement after the start."""
 
 NO_CHANGE = 0.05
-"""Not learning either: neither that share nor that distance changed by more, nor the loss by more than its noise."""
+"""Also not learning: ratio and distance changed by less than this, and the loss by less than its noise."""
 
 STARVED = 0.3
-"""Starved: a larger share of the time is spent in wait for data."""
+"""Starved: a larger share of the time is spent waiting for data."""
 
 
 def judge(
     rows: Sequence[_Row], *, images: int, dim: int, trivial_loss: float | None = None
 ) -> Verdict | None:
-    """Judge a run by its figures.
+    """Give a verdict on a run from its metrics.
 
-    An alarm is raised when the last two measurements agree, or the only one there is; that before the first step
-    does not count but as what later ones are compared with. Speed is judged by the steps since the measurement before.
+    An alarm needs the last two measurements to agree, or a single measurement if there is only one. The measurement
+    before the first step is only used for comparison. Speed is judged by the steps since the previous measurement.
 
     Args:
-        rows: lines of ``metrics.jsonl``, the last one with measures.
-        images: that are measured.
-        dim: of an embedding.
-        trivial_loss: the loss of an encoder that maps all images to one point, where it is known.
+        rows: lines of ``metrics.jsonl``, the last one with a measurement.
+        images: number of measured images.
+        dim: dimension of an embedding.
+        trivial_loss: the loss of an encoder that maps all images to one point, if it is known.
 
     Returns:
-        None where it is too early to say anything.
+        None if it is too early for a verdict.
     """
     measured = [row for row in rows if row.keys() >= NEEDED]
     trained = [row for row in measured if row["step"] >= EARLY]
@@ -78,13 +78,13 @@ def judge(
         or _not_learning(trained, finite_losses(rows), trivial_loss)
     )
     if not found and _nearness(now) > NO_NEARER and (len(trained) == 1 or now["step"] < SLOW):
-        return None  # slow or stuck: the next measurement tells
+        return None  # slow or stuck: the next measurement will show
     worth = _worth(measured[0], recent, images)
     found = (
         found
         or find_near_collapse(recent, full_rank)
         or (worth if worth[0] == "worse than before training" else None)
-        or _starved(rows, measured)  # which may be why it is no better yet
+        or _starved(rows, measured)  # a possible reason for no improvement
         or worth
     )
     name, sentences, advice = found
@@ -107,21 +107,21 @@ def _not_learning(
     evidence = f"two views of one image are {_nearness(now):.0%} as far apart as two images"
     stuck = len(recent) > 1 and _nearness(now) > (1 - NEARING) * _nearness(first)
     if stuck and all(_nearness(row) > NO_NEARER for row in recent):
-        evidence += f", no nearer than at step {first['step']}: the encoder hardly recognises an image"
+        evidence += f", no closer than at step {first['step']}: the encoder hardly recognises images"
     elif len(trained) > 2 and _unchanged(trained[0], now) and _within_noise(losses):
-        evidence += f", as at step {trained[0]['step']}"
+        evidence += f", the same as at step {trained[0]['step']}"
     else:
         return None
     loss = f"the loss went from {losses[0]:.4g} to {losses[-1]:.4g}"
     if trivial_loss is not None:
-        loss += f"; an encoder for which all images are alike has {trivial_loss:.4g}"
+        loss += f"; it is {trivial_loss:.4g} if all embeddings are equal"
     return (
         "not learning",
         [evidence, loss],
         [
-            "another --lr: ten times larger, then ten times smaller",
-            "look at what the encoder sees (`cacr views`): views that share nothing cannot be matched",
-            "look for a frozen encoder, or data in which all images are alike (`cacr doctor DATA`)",
+            "try another --lr: ten times larger, then ten times smaller",
+            "look at the views (`cacr views`): views that have nothing in common cannot be matched",
+            "check for a frozen encoder, or data in which all images are equal (`cacr doctor DATA`)",
         ],
     )
 
@@ -129,23 +129,23 @@ def _not_learning(
 def _distances(row: _Row) -> str:
     return (
         f"two views of one image are {_nearness(row):.0%} as far apart as two images, which are "
-        f"{row['negative_distance']:.2f} apart on average (2 where they are spread evenly)"
+        f"{row['negative_distance']:.2f} apart on average (2 means evenly spread)"
     )
 
 
 def _nearness(row: _Row) -> float:
-    """The distance of two views of an image as a share of that of two images."""
+    """The distance between two views of an image, divided by that between two images."""
     return float(row["positive_distance"] / max(row["negative_distance"], 1e-12))
 
 
 def _unchanged(first: _Row, now: _Row) -> bool:
-    """Whether the two distances that describe an embedding are what they were."""
+    """Whether the two distances that describe an embedding have not changed."""
     pairs = ((_nearness(row), row["negative_distance"]) for row in (first, now))
     return all(abs(b - a) <= NO_CHANGE * abs(a) for a, b in zip(*pairs, strict=True))
 
 
 def _within_noise(losses: Sequence[float]) -> bool:
-    """Whether the last losses differ from the first by less than these differ among themselves."""
+    """Whether the last losses differ from the first by less than the first differ among themselves."""
     tenth = len(losses) // 10
     if tenth < 2:
         return False
@@ -154,34 +154,36 @@ def _within_noise(losses: Sequence[float]) -> bool:
 
 
 def _worth(start: _Row, recent: Sequence[_Row], images: int) -> Found:
-    """What features are worth against those before training."""
+    """Compare the features with those before training."""
     if images < FEWEST:
-        told = f"{images} images are too few to tell what features are worth: at least {FEWEST} are needed"
+        told = f"{images} images are too few to measure the features: at least {FEWEST} are needed"
         return (
             "too few images",
             [told],
-            ["train on more images, or begin with weights that have seen many: --init"],
+            ["train on more images, or start from pretrained weights: --init"],
         )
     now, *before = (gain(start, row, images=images) for row in reversed(recent))
     if now is None:
-        told = "no features were measured before the first step: there is nothing to compare with"
-        return "not sure yet", [told], ["measure it: `cacr evaluate`"]
+        told = "no features were measured before the first step, so there is nothing to compare with"
+        return "not sure yet", [told], ["measure the encoder: `cacr evaluate`"]
     if now.outcome == "better":
         return "healthy", [*now.evidence, _distances(recent[-1])], []
     if now.outcome == "not clear" or any(each is None or each.outcome != now.outcome for each in before):
-        return "not sure yet", now.evidence, ["train on; with labels, measure it: `cacr evaluate`"]
-    name: Name = "worse than before training" if now.outcome == "worse" else "no better than before training"
-    first = "look at what the encoder sees (`cacr views`): views must show the same thing, and not be almost the same"
-    if "image_to_text" in recent[-1]:
-        first = (
-            "look at some images with their captions: each must belong to its image, and tell it from others"
+        return (
+            "not sure yet",
+            now.evidence,
+            ["continue training; with labels, measure the encoder: `cacr evaluate`"],
         )
+    name: Name = "worse than before training" if now.outcome == "worse" else "no better than before training"
+    first = "look at the views (`cacr views`): they must show the same object, but must not be almost equal"
+    if "image_to_text" in recent[-1]:
+        first = "look at some images with their captions: each caption must describe its image and no other"
     return (
         name,
         now.evidence,
         [
             first,
-            "a third of --lr, then three times as much",
+            "try a third of --lr, then three times --lr",
             "train longer: --time or --epochs",
         ],
     )
@@ -190,15 +192,15 @@ def _worth(start: _Row, recent: Sequence[_Row], images: int) -> Found:
 def _starved(rows: Sequence[_Row], measured: Sequence[_Row]) -> Found | None:
     since = measured[-2]["step"] if len(measured) > 1 else 0
     waits = [row["data_wait"] for row in rows if row["step"] > since and "data_wait" in row]
-    waits = waits[1:] if len(waits) > 1 else waits  # workers start at the beginning of an epoch
+    waits = waits[1:] if len(waits) > 1 else waits  # the first is longer, because workers start with an epoch
     if not waits or (share := fmean(waits)) < STARVED:
         return None
     return (
         "starved by the loader",
-        [f"{share:.0%} of the time of the last steps was spent in wait for images"],
+        [f"{share:.0%} of the time of the last steps was spent waiting for images"],
         [
-            "more processes that decode (--set workers=N), up to the number of cores",
-            "store the images smaller, or on a faster disk; `cacr doctor DATA` measures where the time goes",
-            "a larger encoder costs nothing while it waits",
+            "use more workers (--set workers=N), up to the number of cores",
+            "store smaller images, or use a faster disk; `cacr doctor DATA` measures the speed of each part",
+            "or use a larger encoder: while the loader is the bottleneck, it costs no extra time",
         ],
     )
