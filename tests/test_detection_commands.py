@@ -52,7 +52,7 @@ def test_what_is_wrong_is_told_in_one_message(run: Run, encoder: Path, shapes: P
     refused(
         run, ["evaluate", encoder, "--data", f"coco:{shapes}"], "use --protocol detection, or segmentation"
     )
-    refused(run, [*command, f"coco:{shapes}", "--set", "metric=accuracy"], "would change nothing")
+    refused(run, [*command, f"coco:{shapes}", "--set", "metric=accuracy"], "has no effect")
 
 
 def test_doctor_counts_objects_and_names_annotations_that_are_left_out(

@@ -49,7 +49,7 @@ def test_compare_shows_runs_side_by_side(run: Run, trained: Path, classes: Path,
     assert run("evaluate", first, "--data", classes, "--protocol", "knn,retrieval")[0] == 0
     shutil.copytree(first, second)
     refused(run, ["compare", first, second], "have the same settings and seed 0")
-    refused(run, ["compare", first, tmp_path, first], "no config.yaml", "named twice")
+    refused(run, ["compare", first, tmp_path, first], "no config.yaml", "given twice")
     (second / "config.yaml").write_text(settings.replace("seed: 0", "seed: 1"))
     code, text = run("compare", first, second)
     assert code == 0

@@ -83,7 +83,7 @@ def test_from_head1_by_the_command_line(simclr_v2: Path, classes: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--set", "from=head1"), "from=head1 needs the first layer of a head beside the encoder"),
+        (("--set", "from=head1"), "from=head1 needs the first layer of a head next to the encoder"),
         (("--set", "from=head2"), "from must be 'features' or 'head1'"),
         (("--set", "form=head1"), "did you mean from"),
     ],

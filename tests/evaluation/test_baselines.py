@@ -65,7 +65,7 @@ def test_protocols_that_train_have_no_baselines_by_default(scratch: Path, images
 def test_a_bare_file_has_no_start(scratch: Path, images: Path, tmp_path: Path) -> None:
     for suffix in (".safetensors", ".json"):
         (tmp_path / f"copy{suffix}").write_bytes((scratch / f"encoder{suffix}").read_bytes())
-    with pytest.raises(UserError, match="leave the baseline start out"):
+    with pytest.raises(UserError, match="leave out the baseline start"):
         _scores(tmp_path / "copy.safetensors", images, baselines=("start",))
     assert list(_scores(tmp_path / "copy.safetensors", images)) == ["encoder", "untrained", "pixels"]
 

@@ -144,9 +144,9 @@ def test_knn_and_linear_report_the_metric_asked_for(run: Path, images: Path, tmp
 
 def test_a_metric_that_would_change_nothing_is_refused(run: Path) -> None:
     values = {"data": "x", "metric": "mean-per-class"}
-    with pytest.raises(UserError, match="retrieval and cluster, with measures of their own"):
+    with pytest.raises(UserError, match="retrieval and cluster: they have their own metrics"):
         evaluate_run(run, {**values, "protocol": ("retrieval", "cluster")})
-    with pytest.raises(UserError, match="nothing for cluster, with measures"):
+    with pytest.raises(UserError, match="no effect on cluster: they have"):
         evaluate_run(run, {**values, "protocol": ("knn", "cluster")})
     with pytest.raises(UserError, match="no metric 'mean'"):
         evaluate_run(run, {**values, "metric": "mean"})

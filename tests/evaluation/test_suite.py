@@ -135,7 +135,7 @@ def test_one_set_without_a_test_part_is_divided(encoder: Path, sets: Path) -> No
     assert "held out" in report.results["no-test", "fewshot", "encoder"].split
     with pytest.raises(UserError, match="has no labels"):
         evaluate_suite(encoder, {**VALUES, "data": str(sets / "no-labels")})
-    with pytest.raises(UserError, match="measured by one process"):
+    with pytest.raises(UserError, match="work in one process only"):
         evaluate_suite(encoder, {**values, "devices": 2})
 
 
@@ -162,7 +162,7 @@ def test_encoders_that_cannot_be_loaded_are_named_at_once(encoder: Path, sets: P
 
 def test_a_folder_without_sets_is_refused(encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
-    with pytest.raises(UserError, match="holds no data sets"):
+    with pytest.raises(UserError, match="has no data sets"):
         evaluate_suite(encoder, {**VALUES, "data": f"suite:{tmp_path / 'none'}"})
     with pytest.raises(UserError, match="there is no folder"):
         evaluate_suite(encoder, {**VALUES, "data": f"suite:{tmp_path / 'nowhere'}"})

@@ -1,4 +1,4 @@
-"""How good features are: protocols on a run, baselines beside it, results with everything they depend on."""
+"""Measure how good features are: protocols, baselines, and results with everything that they depend on."""
 
 from cacr.evaluation import protocols  # noqa: F401  (they register themselves)
 from cacr.evaluation.baselines import BASELINES

@@ -1,4 +1,4 @@
-"""What a trained encoder must beat: the weights that it started from, and no encoder at all."""
+"""Baselines of a trained encoder: the weights that it started from, untrained networks, and raw pixels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from cacr.errors import UserError
 from cacr.registry import Registry
 
 PIXELS_SIDE = 32
-"""Of the images whose pixels are features."""
+"""Largest side of images whose pixels are used as features."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Origin:
 
     Attributes:
         info: its description.
-        start: folder of the weights that its run started from; None where they were not kept.
-        scratch: whether these were random.
+        start: folder of the weights that its run started from; None if they were not stored.
+        scratch: whether these weights were random.
     """
 
     info: EncoderInfo
@@ -31,20 +31,20 @@ class Origin:
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """What is measured beside it where nothing else is asked for, and protocols take seconds."""
-        finished = ":" in self.info.encoder  # a CLIP as others built it: nobody here could build it anew
+        """Default baselines for protocols that take seconds."""
+        finished = ":" in self.info.encoder  # a CLIP of other software, which cannot be built again here
         return (*self.needed_baselines, *(() if finished else ("untrained",)), "pixels")
 
     @property
     def needed_baselines(self) -> tuple[str, ...]:
-        """What is measured beside it even where protocols take long: whether weights of others became better."""
+        """Default baselines even for slow protocols: whether pretrained weights became better."""
         return ("start",) if self.start is not None and not self.scratch else ()
 
 
 Baseline = Callable[[Origin, int], Encoder]
 
 BASELINES: Registry[Baseline] = Registry("baseline")
-"""Name -> function of where a trained encoder comes from and a seed: what is measured beside that encoder."""
+"""Name -> function of the origin of an encoder and a seed, which returns the baseline."""
 
 
 @BASELINES.register("start")
@@ -52,7 +52,7 @@ def start(origin: Origin, seed: int) -> Encoder:
     """The weights that the run started from: random ones, or those of --init."""
     if origin.start is None:
         raise UserError(
-            "the weights that this encoder started from were not kept: leave the baseline start out"
+            "the weights that this encoder started from were not stored: leave out the baseline start"
         )
     encoder = load_encoder(origin.start, with_reader=False)
     encoder.info = replace(origin.info, training={})
@@ -61,7 +61,7 @@ def start(origin: Origin, seed: int) -> Encoder:
 
 @BASELINES.register("untrained")
 def untrained(origin: Origin, seed: int) -> Encoder:
-    """The same architecture before any training: the very weights that the run started from, if it kept them."""
+    """The same architecture before any training: the initial weights of the run, if they were stored."""
     if origin.start is not None and origin.scratch:
         return start(origin, seed)
     return scratch(origin, seed)
@@ -69,7 +69,7 @@ def untrained(origin: Origin, seed: int) -> Encoder:
 
 @BASELINES.register("scratch")
 def scratch(origin: Origin, seed: int) -> Encoder:
-    """The same architecture with new random weights, as its authors draw them: for what trains it from there."""
+    """The same architecture with new random weights, drawn as in its paper; for protocols that train the network."""
     info = origin.info
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -80,10 +80,10 @@ def scratch(origin: Origin, seed: int) -> Encoder:
 
 @BASELINES.register("pixels")
 def pixels(origin: Origin, seed: int) -> Encoder:
-    """The normalised pixels themselves, after the same preprocessing, in images of at most 32 pixels a side."""
+    """The normalised pixels, after the same preprocessing, of images of at most 32 x 32 pixels."""
     info = origin.info
     side = min(info.image_size, PIXELS_SIDE)
-    # Means of squares: larger images would give their noise the most features, and hide what they show.
+    # Mean over squares of pixels: in larger images, noise would dominate the features.
     network = nn.Sequential(nn.AdaptiveAvgPool2d(side), nn.Flatten())
     described = replace(info, encoder="pixels", width=1.0, feature_dim=info.channels * side**2, training={})
     return Encoder(network, described).eval()

@@ -1,4 +1,4 @@
-"""Who is measured: an encoder, and the baselines beside it."""
+"""The encoder to measure, and its baselines."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,13 @@ from cacr.runs.run import run_of
 
 @dataclass(frozen=True)
 class Contestant:
-    """What is measured.
+    """An encoder or baseline to measure.
 
     Attributes:
         subject: ``encoder``, or the name of a baseline.
-        encoder: Its weights at rest.
-        folder: Where its results go.
-        weights: Fingerprint of the run's weights, by which a result is known to be about them.
+        encoder: Its weights, in evaluation mode.
+        folder: Folder of its results.
+        weights: Fingerprint of the run's weights, which identifies the results that belong to them.
     """
 
     subject: str
@@ -37,7 +37,7 @@ class Contestant:
 
 
 AUTO = ("auto",)
-"""Baselines that are chosen by where the encoder comes from."""
+"""Baselines that depend on where the encoder comes from."""
 
 
 def contestants(
@@ -48,24 +48,24 @@ def contestants(
     beside: tuple[str, ...] = (),
     words: bool = False,
 ) -> list[Contestant]:
-    """The encoder, then the baselines.
+    """The encoder, followed by the baselines.
 
     Args:
         run: A run folder, or anything else that :func:`cacr.encoders.load_encoder` takes.
         settings: Names the baselines.
-        quick: Whether baselines cost little, so that ``auto`` means some.
-        beside: What ``auto`` means where they cost more.
-        words: Whether the text side is asked: then of the baselines only ``start`` can answer.
+        quick: Whether baselines take seconds, so that ``auto`` means all available ones.
+        beside: What ``auto`` means if they take longer.
+        words: Whether the text encoder is used: then ``start`` is the only possible baseline.
 
     Raises:
-        UserError: an encoder that cannot be loaded, an unknown baseline, or a folder that cannot be written.
+        UserError: an encoder cannot be loaded, a baseline is unknown, or a folder cannot be written.
     """
     asked = () if settings.baselines == AUTO else settings.baselines
     make_baselines = dict(_named_baseline(name, download=settings.download) for name in asked)
-    # Readers are fitted alike for all contestants.
+    # Readers are fitted in the same way for all.
     encoder = load_encoder(run, with_reader=False, download=settings.download)
     if words:
-        encoder.text  # noqa: B018  (before any image is encoded: who knows no words says so)
+        encoder.text  # noqa: B018  (raises an error before any image is encoded, if there is no text encoder)
     origin = _origin(run, encoder)
     if settings.baselines == AUTO:
         chosen = origin.baselines if quick else (*beside, *origin.needed_baselines)
@@ -81,7 +81,7 @@ def contestants(
 
 
 def _named_baseline(name: str, *, download: bool) -> tuple[str, Baseline]:
-    """A baseline by its name, or any other encoder by what names it: what results call it, and how it is made."""
+    """A baseline by name, or any other encoder: its name in results, and the function that makes it."""
     encoder = name not in BASELINES and (":" in name or kind_of(any_path(name)) is not None)
     if not encoder:
         return name, BASELINES[name]
@@ -95,7 +95,7 @@ def _named_baseline(name: str, *, download: bool) -> tuple[str, Baseline]:
 
 
 def require_fit(subjects: Iterable[Contestant], chosen: Mapping[str, ProtocolSettings]) -> None:
-    """Refuse contestants that a protocol cannot measure, before any image is read.
+    """Refuse encoders that a protocol cannot measure, before any image is read.
 
     Raises:
         UserError: names all of them.
@@ -111,7 +111,7 @@ def require_fit(subjects: Iterable[Contestant], chosen: Mapping[str, ProtocolSet
 
 
 def _origin(text: str | Path, encoder: Encoder) -> Origin:
-    """Where an encoder comes from: the start of its run, where it has one."""
+    """Where an encoder comes from: the initial weights of its run, if it has one."""
     place = locate(text)
     run = run_of(place.file) if place.kind == "stored" and place.file is not None else None
     if run is None or kind_of(run.folder.start / WEIGHTS) is None:
@@ -120,10 +120,10 @@ def _origin(text: str | Path, encoder: Encoder) -> Origin:
 
 
 def evaluation_folder(run: str | Path) -> Path:
-    """``evaluation/`` beside a run's encoder; a folder in it for weights of another name, which are others.
+    """The folder of the results: ``evaluation/`` next to a run's encoder; a sub-folder of it for other weight files.
 
-    Weights that lie in no file, as those of ``timm:NAME``, and those of an installed package or in a cache of
-    downloads, which are not ours to write into, have a folder in ``evaluation/`` of the current one.
+    Weights without a file (``timm:NAME``), and weights in an installed package or a download cache, have a folder in
+    ``evaluation/`` of the current folder, because cacr should not write there.
     """
     place = locate(run)
     if place.file is None or _is_installed(place.file):
@@ -139,5 +139,5 @@ def _is_installed(file: Path) -> bool:
 
 
 def encoder_name(run: str | Path) -> str:
-    """What an encoder is called beside others."""
+    """The name of an encoder in comparisons."""
     return locate(run).name

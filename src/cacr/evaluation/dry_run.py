@@ -1,4 +1,4 @@
-"""What an evaluation would do, in lines of text: nothing is encoded and nothing is trained."""
+"""``cacr evaluate --dry-run``: describe an evaluation without encoding or training."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,18 +12,18 @@ from cacr.evaluation.tasks import by_need, open_data
 
 
 def describe_evaluation(run: str | Path, values: Mapping[str, Any]) -> list[str]:
-    """The encoder, the data, and for each protocol its settings and what it would train.
+    """Describe the encoder, the data, and for each protocol its settings and what it would train.
 
     Args:
         run: anything that :func:`cacr.load_encoder` takes.
-        values: settings by name, those of the protocols among them.
+        values: settings by name, including those of the protocols.
 
     Raises:
-        UserError: settings are wrong, there is no such encoder or data, or the data is a suite.
+        UserError: settings are wrong, the encoder or data does not exist, or the data is a suite.
     """
     asked = Evaluation.parse(values)
     if is_suite(asked.settings.data):
-        raise UserError("--dry-run describes one data set: name a folder of the suite")
+        raise UserError("--dry-run works with one data set: give a folder of the suite")
     encoder = load_encoder(run, with_reader=False, download=asked.settings.download)
     info = encoder.info
     weights = sum(parameter.numel() for parameter in encoder.parameters())

@@ -1,4 +1,4 @@
-"""``cacr evaluate``: protocols on a run, results into its folder."""
+"""``cacr evaluate``: run protocols on an encoder, and store the results in its folder."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -24,10 +24,10 @@ from cacr.runs.result import Result, write_result
 def evaluate_run(
     run: str | Path, values: Mapping[str, Any], *, progress: Progress | None = None
 ) -> list[Result]:
-    """As :func:`evaluate`, with the settings as plain values, those of the protocols among them.
+    """Like :func:`evaluate`, with the settings as plain values, including those of the protocols.
 
-    With ``devices`` or under torchrun several processes encode together; each then trains the same classifiers on
-    the same features, and the first one writes. Processes that are started here show no progress.
+    With ``devices`` or under torchrun, several processes encode together. Each process then trains the same
+    classifiers on the same features, and the first one writes. Processes that are started here show no progress.
     """
     asked = Evaluation.parse(values)
     settings = asked.settings
@@ -40,19 +40,19 @@ def evaluate_run(
 
 
 def _evaluate_together(fabric: object, run: str | Path, settings: EvaluateSettings) -> list[dict[str, Any]]:
-    """Results as plain values: Fabric refuses to bring frozen dataclasses home."""
+    """Results as plain values, because Fabric cannot return frozen dataclasses."""
     return [asdict(result) for result in evaluate(run, settings)]
 
 
 def evaluate(
     run: str | Path, settings: EvaluateSettings, *, progress: Progress | None = None
 ) -> list[Result]:
-    """Measure the encoder of a run, and the baselines asked for, and store the results.
+    """Measure the encoder of a run and its baselines, and store the results.
 
     Args:
         run: A run folder, or anything else that :func:`cacr.load_encoder` takes.
         settings: What to measure, and on which data.
-        progress: Called with what is done and what there is to do, anew for each piece of work.
+        progress: Called with the finished and the total amount of each piece of work.
 
     Returns:
         A result for each protocol and subject, the encoder first; each is also written to
@@ -64,7 +64,7 @@ def evaluate(
 def _evaluate(run: str | Path, asked: Evaluation, progress: Progress | None) -> list[Result]:
     settings = asked.settings
     if is_suite(settings.data):
-        raise UserError(f"{settings.data} is many data sets: use evaluate_suite")
+        raise UserError(f"{settings.data} has many data sets: use evaluate_suite")
     chosen = asked.protocols
     quick = all(options.quick for options in chosen.values())
     beside = {options.beside for options in chosen.values()}
@@ -91,7 +91,7 @@ def measure(
     *,
     progress: Progress | None = None,
 ) -> Iterator[Result]:
-    """Run protocols on one contestant; each result is written before the next protocol begins."""
+    """Run protocols on one encoder or baseline; each result is written before the next protocol starts."""
     machine = choose_machine(
         [data.train, data.test],
         batch_size=settings.batch_size,
@@ -104,7 +104,7 @@ def measure(
     for protocol, options in chosen.items():
         if several and not options.several_classes:
             raise UserError(
-                f"images of {settings.data} show several classes, which {protocol} cannot judge: use fewshot or "
+                f"images of {settings.data} show several classes, which {protocol} does not support: use fewshot or "
                 "transfer, or --set metric=accuracy"
             )
         result = _measure(task, contestant, protocol, options, settings)
@@ -120,12 +120,12 @@ def _measure(
     options: ProtocolSettings,
     settings: EvaluateSettings,
 ) -> Result:
-    """Run one protocol, and put down with its score what it depends on."""
+    """Run one protocol, and store with its score everything that it depends on."""
     score = PROTOCOLS[protocol](task, options)
     data, info = task.data, task.encoder.info
     loaded = [] if task.encoder.loaded is None else [task.encoder.loaded.text]
     described = {
-        name: list(value) if isinstance(value, tuple) else value  # as JSON gives it back
+        name: list(value) if isinstance(value, tuple) else value  # as JSON returns it
         for name, value in asdict(info).items()
         if name not in ("training", "format")
     }

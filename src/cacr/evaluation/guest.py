@@ -1,4 +1,4 @@
-"""An encoder that no run of ours trained, asked for what pages and comparisons ask of a run."""
+"""An encoder that no run of cacr trained, with the interface of a run for reports and comparisons."""
 
 import os
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ from cacr.runs.run import Run
 from cacr.training.resolve import Described, resolve
 
 IMAGES = 10_000
-"""Images of the training that a guest has not had here: its defaults say how a page draws views and weighs."""
+"""Assumed number of training images: the default settings that follow decide how a report draws views and weights."""
 
 
 @dataclass(frozen=True)
 class Guest(Run):
-    """An encoder by the text that names it. It has results, but no history, verdict or budget.
+    """An encoder by its name. It has results, but no history, verdict or budget.
 
     Attributes:
-        text: What :func:`cacr.encoders.load_encoder` takes.
-        download: Whether ``timm:NAME`` may fetch its weights.
+        text: Name as in :func:`cacr.encoders.load_encoder`.
+        download: Whether ``timm:NAME`` may download its weights.
     """
 
     text: str = ""
@@ -39,10 +39,10 @@ class Guest(Run):
 
     @classmethod
     def visit(cls, text: str | os.PathLike[str], *, download: bool = False) -> "Guest":
-        """The guest of a text; its results lie where ``cacr evaluate`` puts them.
+        """Open an encoder by name; its results are in the folder in which ``cacr evaluate`` writes them.
 
         Raises:
-            UserError: there is nothing of this name.
+            UserError: there is no such encoder.
         """
         place = locate(text)
         return cls(RunFolder(evaluation_folder(Path(text))), printable(place.name), place.text, download)
@@ -54,17 +54,17 @@ class Guest(Run):
 
     @property
     def info(self) -> EncoderInfo:
-        """What the encoder is."""
+        """Description of the encoder."""
         return self.encoder.info
 
     @property
     def has_encoder(self) -> bool:
-        """No run describes it."""
+        """False: the description does not come from a run."""
         return False
 
     @cached_property
     def _config(self) -> StoredConfig:
-        """The settings with which a training would continue from it: they say how a page draws its views."""
+        """The settings of a training that would continue from it; reports use them to draw views."""
         info = self.info
         asked = PretrainSettings(
             data=self.text,
@@ -80,18 +80,18 @@ class Guest(Run):
 
     @property
     def digest(self) -> str:
-        """Of the weights, as it stands in results."""
+        """Fingerprint of the weights, as in results."""
         file = locate(self.text).file
         return weights_digest(self.encoder) if file is None else fingerprint(file)
 
     @property
     def results_folder(self) -> Path:
-        """All that a guest has is what was measured of it."""
+        """The folder of its results, which is all that is stored about it."""
         return self.folder.path
 
 
 def is_guest(text: str | os.PathLike[str]) -> bool:
-    """Whether a text names an encoder without a run; of nothing at all it is not known, and taken for a run.
+    """Whether a text names an encoder without a run; if nothing of this name exists, it is assumed to be a run.
 
     Raises:
         UserError: the text cannot be a path.
@@ -108,5 +108,5 @@ def is_guest(text: str | os.PathLike[str]) -> bool:
 
 
 def open_run_or_guest(text: str | os.PathLike[str], *, download: bool = False) -> Run:
-    """The run of a folder, or the guest of any other encoder."""
+    """The run in a folder, or any other encoder."""
     return Guest.visit(text, download=download) if is_guest(text) else Run.open(Path(text))

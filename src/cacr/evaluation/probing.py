@@ -1,4 +1,4 @@
-"""A linear classifier every few epochs, beside the diagnostics: how fast features get good (``probe_every_epochs``)."""
+"""Train a linear classifier every few epochs, to see how fast features improve (``probe_every_epochs``)."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from cacr.training.observer import Observer, Seen
 
 
 def observe(job: Training, source: Source, console: Console) -> Observer:
-    """The observer of a run; with ``probe_every_epochs`` it trains classifiers, too."""
+    """The observer of a run; with ``probe_every_epochs`` it also trains classifiers."""
     observer = observe_run(job, source, console)
     if every := job.settings.probe_every_epochs:
         return ProbingObserver(observer, job, every)
@@ -26,13 +26,13 @@ def observe(job: Training, source: Source, console: Console) -> Observer:
 
 
 class ProbingObserver:
-    """Logs ``probe``, the accuracy that ``cacr evaluate --protocol linear`` would find, after every few epochs.
+    """Logs ``probe``, the accuracy of ``cacr evaluate --protocol linear``, every few epochs.
 
-    The classifier learns from all labelled training images of the data, whatever imbalance rule the encoder is trained
-    with, and is judged on the test part. Nothing that the encoder learns depends on it.
+    The classifier is trained on all labelled training images of the data, also if an imbalance rule reduces the
+    images for the encoder, and tested on the test part. It does not influence the training of the encoder.
 
     Args:
-        observer: looks whenever this one does, and when it is due itself.
+        observer: measures whenever this one does, and when it is due itself.
         job: the run.
         every: epochs between classifiers.
 
@@ -49,11 +49,11 @@ class ProbingObserver:
         )
 
     def due(self, epoch: int) -> bool:
-        """Whether to look after ``epoch`` epochs."""
+        """Whether to measure after ``epoch`` epochs."""
         return epoch % self._every == 0 or self._observer.due(epoch)
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
-        """Look as the diagnostics do, and measure accuracy when it is time to."""
+        """Measure as the diagnostics do, and measure accuracy when it is time to."""
         probed = {"probe": self._accuracy()} if epoch % self._every == 0 else {}
         seen = self._observer.look(step, epoch, {**figures, **probed})
         return seen._replace(figures={**seen.figures, **probed})
@@ -68,5 +68,5 @@ class ProbingObserver:
             encoder.train(training)
 
     def diverged(self, step: int, epoch: float, what: str) -> None:
-        """Learn that the run ends here."""
+        """Called if the run ends here."""
         self._observer.diverged(step, epoch, what)

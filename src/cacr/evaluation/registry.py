@@ -1,4 +1,4 @@
-"""Protocols by name, what their settings tell of them, and what they find."""
+"""Protocols by name, properties of their settings, and their scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from cacr.encoders import Encoder, EncoderInfo
 from cacr.registry import Registry
 
 Needs = Literal["labels", "images", "words", "captions", "boxes", "masks"]
-"""What a protocol needs of its data: labels; images in classes or not; labels as words, or captions, for the text side
-of an encoder; boxes of objects, or their masks."""
+"""What a protocol needs: labels; images, with or without classes; class names or captions, for the text encoder;
+boxes of objects, or their masks."""
 
 ASK_WORDS: tuple[Needs, ...] = ("words", "captions")
-"""What only an encoder with a text side can do."""
+"""Needs of protocols for an encoder with a text encoder."""
 
 
 class ProtocolSettings(Settings):
-    """Settings of a protocol; the class also says what the protocol can do.
+    """Settings of a protocol; the class also describes what the protocol can do.
 
     Attributes:
-        own_measure: It measures something that ``metric`` does not choose.
-        several_classes: It can judge images that show several classes.
-        quick: It takes seconds once features are there, so baselines are measured beside it by default.
+        own_measure: It has its own metric; ``metric`` has no effect.
+        several_classes: It supports images that show several classes.
+        quick: It takes seconds once features are computed, so baselines are measured by default.
         needs: What the data must have.
     """
 
@@ -33,29 +33,29 @@ class ProtocolSettings(Settings):
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Baselines that are measured beside it by default, where it is not ``quick``."""
+        """Default baselines, if the protocol is not ``quick``."""
         return ()
 
     def refusal(self, encoder: Encoder) -> str | None:
-        """Why an encoder cannot be measured with these settings, known before any image is read; None where it can."""
+        """Why an encoder cannot be measured with these settings, checked before any image is read; None if it can."""
         return None
 
     def plan(self, info: EncoderInfo, images: int) -> list[str]:
-        """What would be trained on so many images, where the settings alone do not say it."""
+        """What would be trained on this number of images, if the settings alone do not say it."""
         return []
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a protocol found.
+    """The result of a protocol.
 
     Attributes:
-        value: In [0, 1]; with several draws of the labels their mean.
+        value: In [0, 1]; the mean if there are several draws of labels.
         spread: Standard deviation over the draws; None without draws.
-        details: What else it tells, by name.
-        metric: What the value is.
-        also: Further measures by name, shown beside the value.
-        notes: What the user should know about how it was found.
+        details: Further results, by name.
+        metric: Name of the value.
+        also: Further metrics by name, shown next to the value.
+        notes: Notes for the user on how it was computed.
     """
 
     value: float
@@ -67,11 +67,11 @@ class Score:
 
 
 PROTOCOLS: Registry[Callable[..., Score]] = Registry("protocol")
-"""Name -> function of a ``task`` and of its own ``settings``, whose annotation says what kind they are."""
+"""Name -> function of a ``task`` and of ``settings``, whose annotation gives their type."""
 
 
 def settings_of(protocol: str) -> type[ProtocolSettings]:
-    """The kind of settings that a protocol takes.
+    """The type of the settings of a protocol.
 
     Raises:
         UnknownNameError: there is no such protocol.

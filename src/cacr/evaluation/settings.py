@@ -1,4 +1,4 @@
-"""Settings of an evaluation and of its protocols, from plain values by name."""
+"""Create the settings of an evaluation and of its protocols from plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from cacr.registry import UnknownNameError, nearest
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is to be measured, read and checked once.
+    """What to measure, checked once.
 
     Attributes:
-        settings: Of the evaluation.
-        protocols: Settings of each protocol by its name, in the order asked for.
+        settings: Settings of the evaluation.
+        protocols: Settings of each protocol by its name, in the given order.
     """
 
     settings: EvaluateSettings
@@ -26,11 +26,11 @@ class Evaluation:
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values; names that an evaluation itself does not have are options of its protocols.
+        """From plain values; names that are not settings of the evaluation are options of its protocols.
 
         Raises:
-            SettingsError: naming every wrong setting at once, with the nearest names of unknown ones.
-            UserError: the metric is unknown, or would change nothing.
+            SettingsError: names every wrong setting at once, and suggests names for unknown ones.
+            UserError: the metric is unknown, or would have no effect.
         """
         own = {name: value for name, value in values.items() if name in EvaluateSettings.model_fields}
         others = {name: value for name, value in values.items() if name not in own}
@@ -50,17 +50,17 @@ class Evaluation:
 
     @classmethod
     def of(cls, settings: EvaluateSettings) -> Self:
-        """From settings whose options are still plain values; raises as :meth:`parse` does."""
+        """From settings whose options are still plain values; raises the same errors as :meth:`parse`."""
         protocols = protocol_settings(settings.protocol, settings.options)
         check_metric(settings.metric, protocols)
         return cls(settings, protocols)
 
 
 def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> dict[str, ProtocolSettings]:
-    """Settings of each protocol from options by name: ``k`` for all that have it, ``knn.k`` for one.
+    """Settings of each protocol from options by name: ``k`` for all that have it, ``knn.k`` for one protocol.
 
     Raises:
-        SettingsError: naming every unknown protocol and wrong option at once, with the nearest names.
+        SettingsError: names every unknown protocol and wrong option at once, and suggests names.
     """
     problems: list[str] = []
     kinds: dict[str, type[ProtocolSettings]] = {}
@@ -92,31 +92,31 @@ def protocol_settings(protocols: Sequence[str], options: Mapping[str, Any]) -> d
 
 
 def check_metric(metric: str, chosen: Mapping[str, ProtocolSettings]) -> None:
-    """Refuse a metric that does not hold for every protocol.
+    """Refuse a metric that does not apply to every protocol.
 
     Raises:
-        UserError: it is unknown, or one of the protocols has measures of its own.
+        UserError: it is unknown, or a protocol has its own metrics.
     """
     if metric == "auto":
         return
-    METRICS[metric]  # an unknown name is told
+    METRICS[metric]  # raises an error for an unknown name
     own = [name for name, settings in chosen.items() if settings.own_measure]
     if own:
         raise UserError(
-            f"metric={metric} would change nothing for {' and '.join(own)}, with measures of their own; leave it "
-            "out, or use a command for each"
+            f"metric={metric} has no effect on {' and '.join(own)}: they have their own metrics; leave it out, or "
+            "use one command per protocol"
         )
 
 
 def quick_options(protocols: str | Sequence[str]) -> dict[str, str]:
-    """The option that shortens the search of protocols that search; none where no one does, which is quick anyway."""
+    """The option that shortens searches; empty if no protocol searches, because they are fast already."""
     known = [settings_of(name) for name in listed_names(protocols) if name in PROTOCOLS]
     searches = any("search" in kind.model_fields for kind in known)
     return {"search": "quick"} if searches else {}
 
 
 def _names(kinds: Mapping[str, type[ProtocolSettings]], dotted: bool) -> list[str]:
-    """Every name that an option may have."""
+    """All possible names of an option."""
     if dotted:
         return [f"{protocol}.{field}" for protocol, kind in kinds.items() for field in kind.named()]
     return sorted({*EvaluateSettings.model_fields, *(f for kind in kinds.values() for f in kind.named())})

@@ -1,4 +1,4 @@
-"""Many data sets, one after the other: ``--data suite:PATH``, and ``--against`` a second encoder."""
+"""Evaluate on many data sets (``--data suite:PATH``), or with a second encoder (``--against``)."""
 
 import json
 import os
@@ -28,19 +28,19 @@ Tell = Callable[[str], None]
 
 
 def suite_sets(data: str) -> list[str]:
-    """The data sets of ``suite:PATH``, the sub-folders of PATH; or the one that ``data`` is.
+    """The data sets of ``suite:PATH``, which are the sub-folders of PATH; or the single data set ``data``.
 
     Raises:
-        UserError: there is no such folder, or it has no sub-folders.
+        UserError: the folder does not exist, or has no sub-folders.
     """
     if not is_suite(data):
         return [data]
     folder = user_path(data.removeprefix(SUITE))
     if kind_of(folder) != "folder":
-        raise UserError(f"there is no folder {folder}: {data} takes a folder that holds data sets")
+        raise UserError(f"there is no folder {folder}: {data} needs a folder of data sets")
     found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not found:
-        raise UserError(f"{folder} holds no data sets: each is a folder with train/ and test/")
+        raise UserError(f"{folder} has no data sets: each one is a folder with train/ and test/")
     return [str(path) for path in found]
 
 
@@ -52,24 +52,24 @@ def evaluate_suite(
     progress: Progress | None = None,
     tell: Tell = lambda line: None,
 ) -> SuiteReport:
-    """Measure an encoder, its baselines and perhaps a second encoder on many data sets.
+    """Measure an encoder, its baselines and optionally a second encoder on many data sets.
 
-    What was measured before with the same weights, data, settings and software is not measured again. A data
-    set that fails is reported, and the next one begins.
+    Finished measurements with the same weights, data, settings and software are not repeated. If a data set fails, it
+    is reported, and the next one starts.
 
     Args:
         run: A run folder, or anything else that :func:`cacr.load_encoder` takes.
-        values: Settings as of :func:`evaluate_run`; ``data`` may be ``suite:PATH``.
+        values: Settings as in :func:`evaluate_run`; ``data`` may be ``suite:PATH``.
         against: A second run, measured in the same way; its results go into its own folder.
-        progress: Called with what is done and what there is to do, anew for each piece of work.
-        tell: Called with a line of text when a data set is done.
+        progress: Called with the finished and the total amount of each piece of work.
+        tell: Called with a line of text after each data set.
     """
     asked = Evaluation.parse(values)
     settings, chosen = asked.settings, asked.protocols
     if settings.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError(
-            "suite:PATH and --against are measured by one process, since one that fails on a data set would hold "
-            "up the others: leave devices and torchrun out"
+            "suite:PATH and --against work in one process only, because a process that fails on a data set would "
+            "block the others: leave out devices and torchrun"
         )
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
@@ -89,10 +89,10 @@ def evaluate_suite(
                 report.results[name, result.protocol, contestant] = result
         except StoppedError:
             raise
-        except Exception as error:  # whatever one set does, the others are measured
+        except Exception as error:  # if one data set fails, the others are still measured
             if not is_suite(settings.data):
                 raise
-            fault = f"a fault of cacr, please report it: {type(error).__name__}: {error}"
+            fault = f"a bug in cacr, please report it: {type(error).__name__}: {error}"
             reason = str(error) if isinstance(error, UserError) else refusal(error) or fault
             report.failures.append(Failure(name, reason))
             tell(f"{printable(name)}: FAILED: {reason}")
@@ -105,7 +105,7 @@ def evaluate_suite(
 def _enter(
     run: str | Path, against: str | Path | None, settings: EvaluateSettings
 ) -> list[tuple[str, Contestant]]:
-    """Contestants by name; all that cannot be loaded are named at once."""
+    """Encoders and baselines by name; reports all that cannot be loaded at once."""
     entrants: list[tuple[str, Contestant]] = []
     problems = []
     try:
@@ -130,7 +130,7 @@ def _measure_set(
     need_test: bool,
     progress: Progress | None,
 ) -> Iterator[tuple[str, Result]]:
-    """Contestants and results, read where they are known and else measured."""
+    """Encoders and their results; stored results are read, others are measured."""
     opened: dict[Needs, Data] = {}
     for name, contestant in entrants:
         stored = read_results(contestant.folder)
@@ -150,12 +150,12 @@ def _measure_set(
 
 
 def _about(**facts: Any) -> str:
-    """What a result is about, in full: equal for the same measurement of the same weights only."""
+    """A complete key of a result: equal only for the same measurement of the same weights."""
     return json.dumps(facts, sort_keys=True)
 
 
 def _key(result: Result) -> str:
-    """What a stored result is about."""
+    """The key of a stored result."""
     return _about(
         protocol=result.protocol,
         subject=result.subject,
@@ -170,7 +170,7 @@ def _key(result: Result) -> str:
 def _expected(
     contestant: Contestant, protocol: str, options: ProtocolSettings, settings: EvaluateSettings
 ) -> str:
-    """What a result that is still to be measured will be about."""
+    """The key of a result that has not been measured yet."""
     return _about(
         protocol=protocol,
         subject=contestant.subject,

@@ -1,4 +1,4 @@
-"""The data of an evaluation, by what its protocols need, and the task that they make of it."""
+"""Open the data that protocols need, and make the task of a protocol."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,14 +17,14 @@ from cacr.evaluation.registry import ASK_WORDS, Needs, ProtocolSettings
 from cacr.features.machine import Machine
 
 Data = LabelledData | AnnotatedData
-"""Images that protocols learn from and are judged on."""
+"""Images to train and test on."""
 
 AnyTask = Task | DetectionTask
-"""What protocols work on."""
+"""Input of protocols."""
 
 
 def open_data(settings: EvaluateSettings, needs: Needs, *, need_test: bool = False) -> Data:
-    """Open the data of an evaluation for protocols that need something of it; see :func:`open_labelled`."""
+    """Open the data for protocols with certain needs; see :func:`open_labelled`."""
     if needs in ("boxes", "masks"):
         return open_annotated(settings, masks=needs == "masks")
     if needs in ASK_WORDS:
@@ -33,7 +33,7 @@ def open_data(settings: EvaluateSettings, needs: Needs, *, need_test: bool = Fal
 
 
 def by_need(chosen: Mapping[str, ProtocolSettings]) -> dict[Needs, dict[str, ProtocolSettings]]:
-    """Protocols by what they need; those that can do without labels join those that cannot."""
+    """Protocols by what they need; those that can work without labels are grouped with those that cannot."""
     wanted = {options.needs for options in chosen.values()}
     parts: dict[Needs, dict[str, ProtocolSettings]] = {}
     for protocol, options in chosen.items():
@@ -49,7 +49,7 @@ def make_task(
     machine: Machine,
     progress: Progress | None,
 ) -> AnyTask:
-    """What the protocols of such data work on."""
+    """The input of protocols with such data."""
     if isinstance(data, LabelledData):
         return Task(contestant.encoder, data, settings.seed, machine, progress, settings.max_unreadable)
     about: dict[str, Any] = {

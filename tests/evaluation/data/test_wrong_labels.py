@@ -141,4 +141,4 @@ def test_a_suite_goes_on_after_sets_with_wrong_labels(run: Path, tmp_path: Path)
         "one-class has no labels" in reasons["one-class"] and "two classes at least" in reasons["one-class"]
     )
     assert "1 classes that the training data lacks, for example 'pink'" in reasons["other-classes"]
-    assert "stray has no labels" in reasons["stray"] and "every image lies in the folder" in reasons["stray"]
+    assert "stray has no labels" in reasons["stray"] and "one sub-folder per class" in reasons["stray"]

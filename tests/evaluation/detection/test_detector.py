@@ -172,5 +172,5 @@ def test_batch_norm_that_is_not_there_cannot_be_frozen() -> None:
 
 
 def test_c4_is_for_resnets() -> None:
-    with pytest.raises(UserError, match="is no ResNet"):
+    with pytest.raises(UserError, match="needs a ResNet"):
         tiny_detector(replace(TINY, model="c4"))

@@ -101,5 +101,5 @@ def test_a_batch_that_fits_is_named_and_where_none_does_smaller_images(
     fitting = int(str(refused.value).rsplit("=", 1)[1])
     assert 1 < fitting < 64
     ask(2e8, replace(WIDE, batch_size=fitting))
-    with pytest.raises(UserError, match="give smaller images"):
+    with pytest.raises(UserError, match="use smaller images"):
         ask(1e6)

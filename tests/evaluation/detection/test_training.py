@@ -105,7 +105,7 @@ def test_a_loss_that_is_no_number_ends_the_training(source: AnnotatedSource, tmp
     job = _job(source, tmp_path)
     with torch.no_grad():
         job.detector.roi_heads.box_predictor.cls_score.weight.fill_(float("nan"))
-    with pytest.raises(UserError, match="not finite at step 1: try a smaller rate"):
+    with pytest.raises(UserError, match="not finite at step 1: try a lower learning rate"):
         train_detector(job)
     assert not list_checkpoints(tmp_path)
 

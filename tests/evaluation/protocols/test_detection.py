@@ -119,8 +119,8 @@ def _flat(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "protocol", "why"),
     [
-        (_empty, "detection", "marks no object in its 10 images"),
-        (_without_masks, "segmentation", "no masks, which segmentation needs: use --protocol detection"),
+        (_empty, "detection", "has no annotated object in its 10 images"),
+        (_without_masks, "segmentation", "has only boxes: use --protocol detection"),
         (_flat, "detection", "Fix or remove them"),
     ],
 )
@@ -133,7 +133,7 @@ def test_data_that_cannot_be_used_is_refused(
 
 
 def test_other_wrong_data_and_encoders_are_refused(run: Path, shapes: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no boxes"):
+    with pytest.raises(UserError, match="need boxes"):
         _evaluate(run, shapes / "train" / "images")
     voc_image(tmp_path / "voc", "a", [voc_object("star", (1, 1, 9, 9))])
     with pytest.raises(UserError, match="classes that the training images do not, for example 'star'"):

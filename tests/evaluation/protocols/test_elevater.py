@@ -164,7 +164,7 @@ def test_the_last_classifier_is_that_of_logistic_regression(task: Task) -> None:
 def test_a_narrowed_search_says_so(task: Task) -> None:
     pytest.importorskip("optuna")
     quick = fewshot(task, FewShotSettings(search="quick", epochs=1, final_epochs=1, draws=1))
-    assert quick.details["settings_tried"] == [9] and "not the protocol's" in quick.notes[0]
+    assert quick.details["settings_tried"] == [9] and "instead of the protocol's" in quick.notes[0]
     drawn = transfer(task, TransferSettings(search="optuna", trials=4, epochs=1, final_epochs=1))
     assert drawn.details["settings_tried"] == 4 and "optuna tried 4" in drawn.notes[0]
 
@@ -199,7 +199,7 @@ def test_images_in_several_folders_show_several_classes(run: Path, tmp_path: Pat
         run, {"data": str(data), "protocol": ["transfer"], "search": "quick", "workers": 0}
     )
     assert result.metric == "map-11" and result.score > 0.8
-    with pytest.raises(UserError, match="show several classes, which knn cannot judge"):
+    with pytest.raises(UserError, match="show several classes, which knn does not support"):
         evaluate_run(run, {"data": str(data), "protocol": ["knn"], "workers": 0})
 
 
@@ -322,7 +322,7 @@ def test_the_view_reaches_both_learners(task: Task, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_encoder_of_one_size_is_refused(task: Task) -> None:
-    with pytest.raises(UserError, match="leave view=elevater out"):
+    with pytest.raises(UserError, match="leave out view=elevater"):
         transfer(task, TransferSettings(view="elevater"))
 
 

@@ -202,7 +202,7 @@ def test_settings_of_deit_can_be_given_one_by_one(task: Task) -> None:
     recipe = recipe_for(task.encoder.info, settings)
     assert (recipe.layer_decay, recipe.regularisation.mixup, recipe.regularisation.augment) == (0.65, 0, "")
     assert recipe.regularisation.cutmix == 1.0
-    with pytest.raises(ValueError, match="RandAugment as timm writes it"):
+    with pytest.raises(ValueError, match="RandAugment in timm's notation"):
         FinetuneSettings(augment="rnd-m9")
 
 

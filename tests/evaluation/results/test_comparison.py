@@ -259,7 +259,7 @@ def test_wrong_runs_are_named_together(tmp_path: Path) -> None:
         "empty is not a run",
         "missing is not a run",
         "odd/encoder.json does not say",
-        "named twice",
+        "given twice",
     ):
         assert part in str(caught.value)
     again = make_run(tmp_path / "again", seed=0, score=0.6)

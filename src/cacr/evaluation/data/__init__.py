@@ -1,1 +1,1 @@
-"""What is judged on: labelled images, their splits and draws, and the known transfer sets."""
+"""Labelled images of an evaluation, their splits and draws, and the data sets of the ELEVATER benchmark."""

@@ -1,4 +1,4 @@
-"""Images with marked objects to learn from and to be judged on."""
+"""Images with annotated objects to train and test detectors on."""
 
 from dataclasses import dataclass
 
@@ -20,16 +20,16 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class AnnotatedData:
-    """Training and test images in one numbering of the classes.
+    """Training and test images with the same class numbers.
 
     Attributes:
         train: Images with at least one object each.
-        test: Images, some perhaps without objects.
-        split: Where the test images come from, in words.
-        problems: Images that were left out because they cannot be used.
-        skipped: Annotations that were left out.
-        held_out: Whether the test images are a part of the data that the seed drew.
-        empty: Training images that show nothing, and are not used.
+        test: Images, some possibly without objects.
+        split: Description of where the test images come from.
+        problems: Images that are left out because they are unusable.
+        skipped: Annotations that are left out.
+        held_out: Whether the test images are a part of the data chosen by the seed.
+        empty: Number of training images without objects, which are not used.
     """
 
     train: AnnotatedSource
@@ -52,12 +52,12 @@ class AnnotatedData:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Nothing is taken for labels: annotations say what they are."""
+        """Empty: annotations need no assumptions about labels."""
         return ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about how the data was read, each note once."""
+        """Notes for the user on how the data was read, without repetitions."""
         notes = [*self.train.notes, *self.test.notes]
         if self.problems:
             notes.append(note_on_left_out("images", [str(problem) for problem in self.problems]))
@@ -69,15 +69,15 @@ class AnnotatedData:
 def open_annotated(settings: EvaluateSettings, *, masks: bool) -> AnnotatedData:
     """Open the data of an evaluation that needs boxes.
 
-    Test images are those of ``test_data``, else the test part of ``data``, else a fifth of ``data`` that the seed
-    draws.
+    Test images are those of ``test_data``, else the test part of ``data``, else a fifth of ``data`` chosen by the
+    seed.
 
     Args:
         settings: Names the data.
-        masks: Whether every object needs a mask; objects without one are left out then.
+        masks: Whether every object needs a mask; objects without one are then left out.
 
     Raises:
-        UserError: the data has no objects, no masks, or too much of it cannot be used.
+        UserError: the data has no objects, no masks, or too much of it is unusable.
     """
     problems: list[Problem] = []
     train = _open(settings, settings.data, "train", masks, problems)
@@ -95,9 +95,9 @@ def open_annotated(settings: EvaluateSettings, *, masks: bool) -> AnnotatedData:
     test = test.numbered_as(train.categories)
     shows = np.array([(~each.crowd).any() for each in train.objects])
     if not shows.any():
-        raise UserError(f"no training image of {settings.data} shows an object: there is nothing to learn")
+        raise UserError(f"no training image of {settings.data} shows an object, so nothing can be learned")
     if not any((~(each.crowd | each.difficult)).any() for each in test.objects):
-        raise UserError(f"no test image ({split}) shows an object: there is nothing to be judged on")
+        raise UserError(f"no test image ({split}) shows an object, so nothing can be tested")
     skipped = tuple(dict.fromkeys((*train.skipped, *test.skipped)))
     return AnnotatedData(
         train.subset(np.flatnonzero(shows)),
@@ -111,10 +111,10 @@ def open_annotated(settings: EvaluateSettings, *, masks: bool) -> AnnotatedData:
 
 
 def _divided(source: AnnotatedSource, seed: int) -> tuple[Indices, Indices]:
-    """The numbers of training and of test images: a fifth of those with and of those without objects."""
+    """Numbers of training and test images: a fifth of the images with objects and of those without are test images."""
     if len(source) < 2:
         raise UserError(
-            f"{source.name} has one image: nothing of it can be held out to judge on; give --test-data"
+            f"{source.name} has only one image, so none can be held out for testing: give --test-data"
         )
     draw = numpy_generator("detection-split", seed)
     shows = np.array([len(each) > 0 for each in source.objects])
@@ -131,7 +131,7 @@ def _divided(source: AnnotatedSource, seed: int) -> tuple[Indices, Indices]:
 def _open_test(
     settings: EvaluateSettings, spec: str, masks: bool, problems: list[Problem]
 ) -> AnnotatedSource:
-    """The test part of data given for testing, or all of it where it has no parts."""
+    """The test part of ``test_data``, or all of it if it has no parts."""
     try:
         return _open(settings, spec, "test", masks, problems)
     except MissingPartError:
@@ -141,27 +141,27 @@ def _open_test(
 def _open(
     settings: EvaluateSettings, spec: str, part: Part, masks: bool, problems: list[Problem]
 ) -> AnnotatedSource:
-    """One part without what cannot be used; unusable images are added to ``problems``."""
+    """One part without unusable images, which are added to ``problems``."""
     source = open_source(spec, part=part, root=settings.data_root, download=settings.download)
     if not isinstance(source, AnnotatedSource):
         raise UserError(
-            f"{spec} has no boxes, which detection and segmentation need: give coco:PATH or voc:PATH"
+            f"detection and segmentation need boxes, and {spec} has none: give coco:PATH or voc:PATH"
         )
     if len(source.skipped) > settings.max_unreadable * source.marked:
         examples = "\n".join(f"  {printable(text)}" for text in source.skipped[:_SHOWN])
         raise UserError(
-            f"{len(source.skipped):,} of {source.marked:,} annotations of {spec} are wrong, and at most "
-            f"{settings.max_unreadable:.0%} may be; for example\n{examples}\n"
-            "Fix or remove them, or allow more with --set max_unreadable=SHARE."
+            f"{len(source.skipped):,} of {source.marked:,} annotations of {spec} are wrong, more than the "
+            f"limit of {settings.max_unreadable:.0%}; for example\n{examples}\n"
+            "Fix or remove them, or raise the limit with --set max_unreadable=SHARE."
         )
     if not source.marked:
-        raise UserError(f"{spec} marks no object in its {len(source):,} images")
+        raise UserError(f"{spec} has no annotated object in its {len(source):,} images")
     found = prepare(source, max_unreadable=settings.max_unreadable).problems
     source = source.subset(np.setdiff1d(np.arange(len(source)), [problem.index for problem in found]))
     wrong = [problem for index in range(len(source)) if (problem := _other_size(source, index)) is not None]
     if len(wrong) > settings.max_unreadable * len(source):
         raise UserError(
-            f"{len(wrong):,} of {len(source):,} images of {spec} have another size than their annotations say, for "
+            f"{len(wrong):,} of {len(source):,} images of {spec} do not have the size in their annotations, for "
             f"example {wrong[0]}"
         )
     problems += [*found, *wrong]
@@ -170,7 +170,7 @@ def _open(
 
 
 def _other_size(source: AnnotatedSource, index: int) -> Problem | None:
-    """What is wrong with an image that is not of the size that was annotated."""
+    """The problem of an image that does not have its annotated size."""
     objects, where = source.objects[index], printable(source.describe(index))
     try:
         width, height = upright_size(source.paths[index], where)
@@ -184,14 +184,14 @@ def _other_size(source: AnnotatedSource, index: int) -> Problem | None:
 
 
 def _with_masks(source: AnnotatedSource, spec: str) -> AnnotatedSource:
-    """The same images with the objects that have a mask."""
+    """The same images, with only the objects that have a mask."""
     has: list[NDArray[np.bool_]] = [
         np.array([mask is not None for mask in each.masks], dtype=bool) for each in source.objects
     ]
     without = int(sum((~each).sum() for each in has))
     if without == sum(len(each) for each in has):
         raise UserError(
-            f"{spec} has boxes, but no masks, which segmentation needs: use --protocol detection, or masks in COCO's "
+            f"segmentation needs masks, and {spec} has only boxes: use --protocol detection, or masks in COCO's "
             "format (coco:PATH)"
         )
     if not without:

@@ -1,4 +1,4 @@
-"""Images as the ELEVATER benchmark shows them, whatever view an encoder has of its own."""
+"""Preprocess images as the ELEVATER benchmark does, instead of the encoder's own way."""
 
 import copy
 from dataclasses import replace
@@ -17,11 +17,11 @@ SIDE = 224
 
 
 class SqueezedSource(Source):
-    """Images of any shape squeezed to squares by Pillow's bicubic filter; nothing is cut off.
+    """Images resized to squares by Pillow's bicubic filter, without cropping.
 
     Args:
         source: the images.
-        side: of the squares, in pixels.
+        side: side of the squares, in pixels.
     """
 
     def __init__(self, source: Source, side: int) -> None:
@@ -38,7 +38,7 @@ class SqueezedSource(Source):
         return len(self._source)
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """A square; ``at_least`` is not asked, because the whole image is needed."""
+        """A square; ``at_least`` is ignored, because the whole image is needed."""
         return self._source.read(index).resize((self._side, self._side), Image.Resampling.BICUBIC)
 
     def describe(self, index: int) -> str:
@@ -50,13 +50,13 @@ class SqueezedSource(Source):
 
 
 def as_benchmark(task: Task) -> Task:
-    """The same task with the benchmark's view of images.
+    """The same task with the preprocessing of the benchmark.
 
-    The shorter side is resized to 224 pixels by a bicubic filter and the centre is cut out without a margin; images of
-    a set that the benchmark squeezes (KITTI) become squares as they are.
+    The shorter side is resized to 224 pixels by a bicubic filter, and the centre is cropped without a margin. Images
+    of a data set that the benchmark squeezes (KITTI) become squares without cropping.
 
     Raises:
-        UserError: an encoder that takes images of another size only.
+        UserError: the encoder takes only images of another size.
     """
     info = task.encoder.info
     _require_size(task.encoder)
@@ -70,7 +70,7 @@ def as_benchmark(task: Task) -> Task:
 
 @torch.inference_mode()
 def _require_size(encoder: Encoder) -> None:
-    """Refuse an encoder that cannot look at an image of this size; whether it can, only it knows."""
+    """Refuse an encoder that does not work with images of this size; this is found by trying."""
     info = encoder.info
     if info.image_size == SIDE:
         return
@@ -79,6 +79,6 @@ def _require_size(encoder: Encoder) -> None:
         encoder.eval()(torch.zeros(1, info.channels, SIDE, SIDE, device=weight.device))
     except (RuntimeError, AssertionError):
         raise UserError(
-            f"view=elevater shows images of {SIDE} pixels, and this {info.encoder} takes {info.image_size} only: "
-            "leave view=elevater out"
+            f"view=elevater needs images of {SIDE} pixels, but this {info.encoder} only takes {info.image_size}: "
+            "leave out view=elevater"
         ) from None

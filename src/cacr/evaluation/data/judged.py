@@ -1,4 +1,4 @@
-"""Images to be judged on where nothing is learned from images."""
+"""Test images of protocols that do not train on images."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ def open_judged(settings: EvaluateSettings, *, captions: bool) -> LabelledData:
 
     Args:
         settings: Names the data.
-        captions: Whether the images need captions; else they need labels.
+        captions: Whether the images need captions; otherwise they need labels.
 
     Raises:
-        UserError: there is no such data, or it has no captions or no labels.
+        UserError: the data does not exist, or has no captions or no labels.
     """
     source, split = _open(settings)
     if captions:
@@ -35,7 +35,7 @@ def open_judged(settings: EvaluateSettings, *, captions: bool) -> LabelledData:
 
 
 def _open(settings: EvaluateSettings) -> tuple[Source, str]:
-    """The images, and in words which they are; a list of images means those of ``data``, whatever their part."""
+    """The images, and their description; a list of images means those of ``data``, in any part."""
     spec = settings.test_data or settings.data
     where: dict[str, Any] = {"root": settings.data_root, "download": settings.download}
     if settings.images is not None and settings.test_data is None:
@@ -47,13 +47,13 @@ def _open(settings: EvaluateSettings) -> tuple[Source, str]:
 
 
 def _with_captions(source: Source) -> Source:
-    """A source with a caption for each image; those of a stream come with its images, and are read."""
+    """A source with captions for each image; those of a stream are read together with its images."""
     if isinstance(source, StreamSource) and most_captions(source):
         return with_all_captions(source)
     if source.captions is None:
         has = "labels" if source.labels is not None else "images only"
         raise UserError(
             f"{source.name} has no captions ({has}): the protocol captions needs pairs:FILE.jsonl, or wds: or hf: "
-            "data with a text for each image; of labelled images measure the protocol zeroshot"
+            "data with texts; for labelled images use the protocol zeroshot"
         )
     return with_sentences(source)

@@ -1,4 +1,4 @@
-"""Labelled images to learn from and to be judged on."""
+"""Labelled images to train and test classifiers on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,18 +22,18 @@ Targets = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class LabelledData:
-    """Training and test images in one numbering of the classes.
+    """Training and test images with the same class numbers.
 
     Attributes:
         train: Images with labels.
         test: Images with labels.
-        split: Where the test images come from, in words.
+        split: Description of where the test images come from.
         classes: Number of classes; 0 without labels, where every image has the label 0.
-        problems: Images that were left out because they cannot be read.
-        metric: What protocols report that have no measure of their own; a name in ``METRICS``.
-        several: Labels (n, classes) of zeros and ones of training and test images, where an image may show
-            several classes.
-        held_out: Whether the test images are a part of the data that the seed drew.
+        problems: Images that are left out because they are unreadable.
+        metric: Metric of protocols that do not have their own; a name in ``METRICS``.
+        several: Labels (n, classes) of zeros and ones of training and test images, if an image may show several
+            classes.
+        held_out: Whether the test images are a part of the data chosen by the seed.
     """
 
     train: Source
@@ -57,12 +57,12 @@ class LabelledData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about how the images were read, each note once."""
+        """Notes for the user on how the images were read, without repetitions."""
         return tuple(note for note in self._all_notes if not isinstance(note, Assumption))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What was taken for labels, each note once."""
+        """Assumptions about labels, without repetitions."""
         return tuple(str(note) for note in self._all_notes if isinstance(note, Assumption))
 
     @property
@@ -71,12 +71,12 @@ class LabelledData:
 
 
 def open_known(settings: EvaluateSettings, *, labels: bool = True, need_test: bool = False) -> LabelledData:
-    """Open the data of an evaluation: with labels, or where none of its protocols needs them without.
+    """Open the data of an evaluation: with labels, or without if none of its protocols needs them.
 
     Args:
         settings: Names the data.
         labels: Whether labels are needed.
-        need_test: Refuse data without a test part of its own, instead of holding a fifth out.
+        need_test: Refuse data without a test part, instead of holding out a fifth.
     """
     if not labels and settings.labels is None:
         source = open_source(
@@ -92,12 +92,12 @@ def open_known(settings: EvaluateSettings, *, labels: bool = True, need_test: bo
 
 
 def _without_labels(settings: EvaluateSettings, source: Source) -> LabelledData:
-    """Images in no class; a fifth that the seed draws is judged on."""
+    """Images without classes; a fifth, chosen by the seed, is used for testing."""
     prepared = prepare(source, max_unreadable=settings.max_unreadable)
     count = len(prepared.source)
     first, second = stratified_split(np.zeros(count, dtype=np.int64), HELD_OUT, settings.seed)
     if not len(second):
-        raise UserError(f"{settings.data} has one image: nothing of it can be held out to judge on")
+        raise UserError(f"{settings.data} has only one image, so none can be held out for testing")
     train, test = (
         prepared.source.subset(part).labelled(np.zeros(len(part), dtype=np.int64), ("",))
         for part in (first, second)
@@ -109,20 +109,20 @@ def _without_labels(settings: EvaluateSettings, source: Source) -> LabelledData:
 def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> LabelledData:
     """Open labelled data.
 
-    Test images are those of ``test_data``, else the test part of ``data``, else, or with ``held_out``, a stratified
-    fifth of ``data`` that the seed draws.
+    Test images are those of ``test_data``, else the test part of ``data``, else (or with ``held_out``) a stratified
+    fifth of ``data`` chosen by the seed.
 
     Args:
         settings: Names the data.
-        need_test: Refuse data without a test part of its own, instead of holding a fifth out.
+        need_test: Refuse data without a test part, instead of holding out a fifth.
 
     Raises:
-        UserError: when there is no such data, it has no labels, or nothing of it can be held out.
+        UserError: the data does not exist, has no labels, or nothing of it can be held out.
     """
     metric = metric_of(settings)
     several = metric in SEVERAL_CLASSES
     if settings.held_out and (settings.test_data is not None or need_test or several):
-        raise UserError("held_out judges on images of data: leave out test_data, or held_out")
+        raise UserError("held_out tests on images of data: leave out test_data, or held_out")
     train = _open(settings, settings.data, "train", several)
     test = None if settings.held_out else _test_part(settings, several, need_test)
     held_out, problems = test is None, train.problems
@@ -145,7 +145,7 @@ def open_labelled(settings: EvaluateSettings, *, need_test: bool = False) -> Lab
 
 
 def _test_part(settings: EvaluateSettings, several: bool, need_test: bool) -> "_Opened | None":
-    """The images of ``test_data``, else the test part of ``data``; None where it has none and can do without."""
+    """The images of ``test_data``, else the test part of ``data``; None if there is none and it is not needed."""
     try:
         if settings.test_data is not None:
             return _open_test(settings, settings.test_data, several)
@@ -157,11 +157,11 @@ def _test_part(settings: EvaluateSettings, several: bool, need_test: bool) -> "_
 
 
 def _hold_out(whole: "_Opened", settings: EvaluateSettings) -> "tuple[_Opened, _Opened]":
-    """A fifth of each class to judge on, drawn by the seed, and the rest before it."""
+    """Hold out a fifth of each class for testing, chosen by the seed; returns the rest first."""
     first, second = stratified_split(labels_of(whole.source), HELD_OUT, settings.seed)
     if not len(second):
         raise UserError(
-            f"nothing of {settings.data} can be held out to judge on: no class has more than one image; "
+            f"no image of {settings.data} can be held out for testing, because no class has more than one image: "
             "give test_data, or at least two images of a class"
         )
     rest, judged = (replace(whole, source=whole.source.subset(part)) for part in (first, second))
@@ -169,7 +169,7 @@ def _hold_out(whole: "_Opened", settings: EvaluateSettings) -> "tuple[_Opened, _
 
 
 def metric_of(settings: EvaluateSettings) -> str:
-    """The metric asked for, or that of the set which the data is by its name, or accuracy."""
+    """The given metric, else the metric of the data set with this name, else accuracy."""
     if settings.metric != "auto":
         return settings.metric
     known = known_set(settings.data)
@@ -177,7 +177,7 @@ def metric_of(settings: EvaluateSettings) -> str:
 
 
 def labels_of(source: Source) -> Labels:
-    """The labels of a source that must have some."""
+    """The labels of a source; refuse a source without labels."""
     if isinstance(source, AnnotatedSource):
         raise UserError(
             f"{source.name} has boxes around objects, but no labels of whole images: use --protocol detection, or "
@@ -188,8 +188,8 @@ def labels_of(source: Source) -> Labels:
         raise UserError(
             "; ".join(
                 [
-                    f"{source.name} has {has}, which evaluation needs: give a folder in which every image lies in the "
-                    "folder of its class (two classes at least), --labels FILE.csv, or a data set with labels",
+                    f"{source.name} has {has}, which evaluation needs: give a folder with one sub-folder per class (at "
+                    "least two classes), --labels FILE.csv, or a data set with labels",
                     *source.notes,
                 ]
             )
@@ -200,14 +200,14 @@ def labels_of(source: Source) -> Labels:
 
 @dataclass(frozen=True)
 class _Opened:
-    """Images with labels, and with several labels each where they may have them."""
+    """Images with labels, and with several labels per image if they may have them."""
 
     source: Source
     problems: tuple[Problem, ...]
     targets: Targets | None = None
 
     def renumbered(self, class_names: Sequence[str]) -> "_Opened":
-        """The same images with their labels in the numbering of another part."""
+        """The same images, with the class numbers of another part."""
         source = self.source.renumbered(class_names)
         if self.targets is None:
             return replace(self, source=source)
@@ -217,12 +217,12 @@ class _Opened:
 
 
 def _numbered_alike(train: _Opened, test: _Opened) -> tuple[_Opened, _Opened]:
-    """Both with the classes of the training images, which are found by name.
+    """Give both parts the class numbers of the training images; classes are matched by name.
 
-    Test images whose classes have numbers alone count as numbered like named training classes.
+    Test classes that have only numbers use the numbers of the training classes.
 
     Raises:
-        UserError: there are test images of a class that the training images lack.
+        UserError: there are test images of a class without training images.
     """
     names = train.source.class_names
     if names is None:
@@ -249,7 +249,7 @@ def _open(settings: EvaluateSettings, spec: str, part: Part, several: bool) -> _
         images=settings.images if part == "train" and spec == settings.data else None,
     )
     source = labelled_images(source, settings.labels)
-    labels_of(source)  # before every file is looked at
+    labels_of(source)  # fails before every file is checked
     targets = None
     if several:
         source, targets = merge_copies(source)
@@ -260,7 +260,7 @@ def _open(settings: EvaluateSettings, spec: str, part: Part, several: bool) -> _
 
 
 def _open_test(settings: EvaluateSettings, spec: str, several: bool) -> _Opened:
-    """The test part of data given for testing, or all of it where it has no parts."""
+    """The test part of ``test_data``, or all of it if it has no parts."""
     try:
         return _open(settings, spec, "test", several)
     except MissingPartError:

@@ -1,4 +1,4 @@
-"""Where the data of an evaluation lies."""
+"""Locations of the data of an evaluation."""
 
 from cacr.config import EvaluateSettings
 from cacr.data import SOURCES, absolute_list
@@ -6,7 +6,7 @@ from cacr.reading.files import user_path
 
 
 def locations(settings: EvaluateSettings) -> list[str]:
-    """Where the data and the test data lie, and their lists, so that equal names in different places stay apart."""
+    """Locations of data, test data and lists, so that equal names in different places are distinguished."""
     places = [_location(spec, settings) for spec in (settings.data, settings.test_data or settings.data)]
     if settings.images is not None:
         places.append(f"images {absolute_list(settings.images)}")

@@ -1,4 +1,4 @@
-"""Images that show several classes: the same file in the folder of each of them."""
+"""Images that show several classes: the same file in the folder of each class."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,18 +8,18 @@ from cacr.errors import UserError
 
 
 def merge_copies(source: Source) -> tuple[Source, NDArray[np.float32]]:
-    """Take files of one name in several classes' folders for one image that shows all these classes.
+    """Merge files with the same name in several class folders into one image that shows all these classes.
 
     Returns:
         The source with each image once, and its labels (n, classes) of zeros and ones.
 
     Raises:
-        UserError: the source is no folder of classes.
+        UserError: the source is not a folder of class folders.
     """
     if not isinstance(source, FileSource) or source.labels is None or source.class_names is None:
         raise UserError(
-            f"{source.name} cannot hold images of several classes: give a folder with a folder for each class, "
-            "in which an image lies in the folder of every class it shows"
+            f"{source.name} cannot have images of several classes: give a folder with one sub-folder per class, "
+            "and put an image into the folder of every class that it shows"
         )
     first: dict[str, int] = {}
     rows = [first.setdefault(path.name, number) for number, path in enumerate(source.paths)]

@@ -1,6 +1,6 @@
-"""A few examples of each class, and which of them judge: as the ELEVATER benchmark draws them.
+"""Draw a few examples per class, and split them for training and validation, as the ELEVATER benchmark does.
 
-Labels are (n,) classes, or (n, classes) of zeros and ones where an image may show several.
+Labels are (n,) classes, or (n, classes) of zeros and ones if an image may show several.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from cacr.errors import UserError
 from cacr.files import printable
 
 VALIDATION = 0.2
-"""Share of each class, rounded up, that judges in the search."""
+"""Share of each class, rounded up, that is used for validation in the search."""
 
-_SHOWN = 5  # classes that a message names
+_SHOWN = 5  # number of classes named in a message
 
 
 def draw_shots(
@@ -25,20 +25,20 @@ def draw_shots(
     seed: int,
     class_names: Sequence[str] | None = None,
 ) -> Indices:
-    """``count`` images of each class in the order in which they were drawn.
+    """``count`` images per class, in the order in which they were drawn.
 
-    The images are shuffled with the seed and gone through; one is taken if a class of its own still lacks
-    images. Where an image shows several classes, a class may therefore come to have more.
+    The images are shuffled with the seed. In this order, an image is taken if one of its classes still needs images.
+    If an image shows several classes, some classes may get more than ``count``.
 
     Args:
-        labels: Of the images to draw from.
+        labels: Labels of the images to draw from.
         classes: Number of classes.
-        count: Images of each class.
-        seed: Of the draw.
+        count: Images per class.
+        seed: Seed of the draw.
         class_names: For the message.
 
     Raises:
-        UserError: naming every class that has fewer.
+        UserError: names every class that has fewer.
     """
     shown = indicator(labels, classes)
     available = shown.sum(axis=0)
@@ -64,10 +64,10 @@ def draw_shots(
 
 
 def divide(labels: NDArray[np.generic], classes: int) -> tuple[Indices, Indices]:
-    """Which images train and which judge: the first fifth of each class, rounded up, judges.
+    """Split images for training and validation: the first fifth of each class, rounded up, is for validation.
 
     Raises:
-        UserError: when nothing would be left to train on.
+        UserError: nothing would be left to train on.
     """
     shown = indicator(labels, classes)
     wanted = np.ceil(VALIDATION * shown.sum(axis=0) - 1e-9)
@@ -77,9 +77,7 @@ def divide(labels: NDArray[np.generic], classes: int) -> tuple[Indices, Indices]
             judging[index] = True
             taken += row
     if judging.all():
-        raise UserError(
-            "no class has more than one training image, so none can judge a setting that another one learned"
-        )
+        raise UserError("no class has more than one training image, so none is left for validation")
     return np.flatnonzero(~judging), np.flatnonzero(judging)
 
 

@@ -1,4 +1,4 @@
-"""Which labelled images a classifier learns from and is judged on, drawn from a seed."""
+"""Split labelled images into training and test images, by a seed."""
 
 from collections.abc import Sequence
 
@@ -12,17 +12,17 @@ from cacr.files import printable
 Labels = NDArray[np.int64]
 
 HELD_OUT = 0.2
-"""Share of each class that judges where data has no test part."""
+"""Share of each class for testing, if the data has no test part."""
 
 
 def stratified_split(labels: Labels, share: float, seed: int) -> tuple[Indices, Indices]:
-    """Divide images into two parts with the same mixture of classes.
+    """Split images into two parts with the same share of each class.
 
     Args:
         labels: (N,) classes.
-        share: Of each class that goes to the second part, rounded; a class of two or more has at least one
-            image in both parts, and a class of one stays in the first.
-        seed: Of the draw.
+        share: Share of each class that goes to the second part, rounded. A class of two or more images has at least
+            one image in both parts; a single image stays in the first part.
+        seed: Seed of the draw.
 
     Returns:
         Sorted indices of the first and of the second part.
@@ -39,16 +39,16 @@ def stratified_split(labels: Labels, share: float, seed: int) -> tuple[Indices, 
 def draw_per_class(
     labels: Labels, count: int, seed: int, class_names: Sequence[str] | None = None
 ) -> Indices:
-    """Sorted indices of ``count`` images of each class that occurs.
+    """Sorted indices of ``count`` images per class.
 
     Args:
         labels: (N,) classes.
-        count: Images of each class.
-        seed: Of the draw.
+        count: Images per class.
+        seed: Seed of the draw.
         class_names: For the message.
 
     Raises:
-        UserError: when a class has fewer.
+        UserError: a class has fewer.
     """
     classes = _by_class(labels)
     smallest = min(classes, key=len)
@@ -64,9 +64,9 @@ def draw_per_class(
 
 
 def folds(labels: Labels, count: int, seed: int) -> NDArray[np.int64]:
-    """(N,) the fold of each image, from 0 to ``count - 1``; every class is spread evenly over the folds."""
+    """(N,) the fold of each image, from 0 to ``count - 1``; every class is divided evenly between the folds."""
     generator = np.random.default_rng(seed)
-    # Going on where the class before left off keeps the folds equally large even with few images a class.
+    # Each class continues where the previous one ended, so that folds have equal sizes even with few images per class.
     order = np.concatenate([generator.permutation(members) for members in _by_class(labels)])
     number = np.empty(len(labels), dtype=np.int64)
     number[order] = np.arange(len(labels)) % count

@@ -1,4 +1,4 @@
-"""What every protocol works on: labelled images, and an encoder's features of them, computed once."""
+"""The input of a protocol: labelled images, and an encoder's features of them, computed once."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,9 +19,9 @@ from cacr.features.reader import fit_reader
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """Features (n, d), and classes (n,) or, where images show several, (n, classes) of zeros and ones.
+    """Features (n, d), and classes (n,) or, if images show several, (n, classes) of zeros and ones.
 
-    ``streamed`` features lie in a file: they are gone through in blocks, never copied whole.
+    ``streamed`` features are in a file: they are read in blocks and never copied as a whole.
     """
 
     values: Tensor
@@ -37,14 +37,14 @@ class Task:
     """One encoder on one set of labelled images.
 
     Attributes:
-        encoder: What is measured.
+        encoder: The encoder to measure.
         data: Images and labels.
-        seed: Of draws and classifiers.
-        machine: Where and in what portions images are encoded.
+        seed: Seed of draws and classifiers.
+        machine: Device, batch size and workers for encoding.
         progress: Called while a protocol works.
-        max_unreadable: Share of unreadable images that is tolerated.
-        problems: Images that turned out to be unreadable.
-        readers: Those that were fitted, by kind and number of components.
+        max_unreadable: Largest accepted share of unreadable images.
+        problems: Images that were found to be unreadable.
+        readers: Fitted readers, by kind and number of components.
     """
 
     encoder: Encoder
@@ -67,27 +67,27 @@ class Task:
         return self.encode(self.data.test, self.data.test_labels)[0]
 
     def reader(self, kind: ReaderKind, components: int) -> Reader:
-        """How features of this encoder are read: fitted on those of all training images, without labels.
+        """The reader of this encoder's features, fitted on all training images, without labels.
 
-        A reader that came with the encoder is not used, so that baselines, which have none, are treated alike.
+        A reader that came with the encoder is not used: baselines do not have one, and all must be treated equally.
         """
         if (kind, components) not in self.readers:
             self.readers[kind, components] = fit_reader(self.train.values, kind, components)
         return self.readers[kind, components]
 
     def read(self, features: LabelledFeatures, reader: Reader) -> Tensor:
-        """Features (n, dim) as they are to be compared by cosine; in a file where memory cannot hold them."""
+        """Read features (n, dim), to be compared by cosine; in a file if they do not fit into memory."""
         large = features.streamed and 4 * len(features) * reader.dim > self.machine.memory
         out = make_rows(len(features), reader.dim, streamed=True) if large and reader.kind != "raw" else None
         return reader(features.values, out)
 
     def encode(self, source: Source, labels: NDArray[np.generic]) -> tuple[LabelledFeatures, Tensor]:
-        """Features of images that have these labels, and the numbers (n,) of those that could be read."""
+        """Features of images with these labels, and the numbers (n,) of the readable ones."""
         features = encode(
             self.encoder, source, self.machine, self.progress, max_unreadable=self.max_unreadable
         )
         self.problems.extend(features.problems)
-        # What does not fit into memory does not fit onto a device either: it stays where it is.
+        # What does not fit into memory does not fit onto a device either: it stays in its file.
         device = features.values.device if features.streamed else self.machine.device
         chosen = torch.from_numpy(labels)[features.index].to(device)
         return LabelledFeatures(features.values.to(device), chosen, features.streamed), features.index

@@ -1,1 +1,1 @@
-"""Finding things in images: detectors on an encoder, how they are trained, and how good they are."""
+"""Object detection: detectors on an encoder, their training and their evaluation."""

@@ -1,4 +1,4 @@
-"""Images with their objects, as a detector takes them; which ones a step has is a function of its number."""
+"""Batches of images with their objects, for a detector; the images of a step depend only on its number."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Picture:
     Attributes:
         index: Its number in the source.
         image: (3, h, w) uint8.
-        target: ``boxes`` (n, 4), ``labels`` (n,) from 1 on, and ``masks`` (n, h, w) where they are wanted.
+        target: ``boxes`` (n, 4), ``labels`` (n,) from 1, and ``masks`` (n, h, w) if they are wanted.
     """
 
     index: int
@@ -36,7 +36,7 @@ class Picture:
     target: Target
 
 
-@lru_cache(maxsize=2)  # that of this pass, and of the next one
+@lru_cache(maxsize=2)  # this pass and the next one
 def order_of(images: int, seed: int, epoch: int) -> Indices:
     """The numbers of all images in the order of one pass."""
     order: Indices = numpy_generator("detection-order", seed, epoch).permutation(images)
@@ -44,13 +44,13 @@ def order_of(images: int, seed: int, epoch: int) -> Indices:
 
 
 def images_of_step(images: int, batch_size: int, seed: int, step: int) -> list[int]:
-    """The numbers of the images of a step: passes follow each other, and a step may reach over an end."""
+    """The numbers of the images of a step; a step may contain the end of one pass and the start of the next."""
     places = range(step * batch_size, (step + 1) * batch_size)
     return [int(order_of(images, seed, place // images)[place % images]) for place in places]
 
 
 class _Pictures(Dataset[Picture | Problem]):
-    """Decodes images, flips some, and makes their targets; the key is the place of use and the image's number."""
+    """Decodes images, flips some, and makes their targets; a key is a position and the number of an image."""
 
     def __init__(self, source: AnnotatedSource, *, masks: bool, flips: int | None) -> None:
         self.source, self.masks, self.flips = source, masks, flips
@@ -69,7 +69,7 @@ class _Pictures(Dataset[Picture | Problem]):
 
 
 def target_of(source: AnnotatedSource, index: int, *, masks: bool) -> Target:
-    """What an image shows, without crowds, from which nothing can be learned."""
+    """The objects of an image, without crowds, which cannot be used for training."""
     objects = source.objects[index]
     objects = objects.only(~objects.crowd)
     target = {"boxes": torch.from_numpy(objects.boxes), "labels": torch.from_numpy(objects.classes) + 1}
@@ -82,7 +82,7 @@ def target_of(source: AnnotatedSource, index: int, *, masks: bool) -> Target:
 
 
 def flipped(image: Tensor, target: Target) -> tuple[Tensor, Target]:
-    """An image and its objects, left and right exchanged."""
+    """An image and its objects, flipped from left to right."""
     width, boxes = image.shape[-1], target["boxes"]
     mirrored = torch.stack([width - boxes[:, 2], boxes[:, 1], width - boxes[:, 0], boxes[:, 3]], dim=1)
     other = target | {"boxes": mirrored}
@@ -101,16 +101,16 @@ def training_batches(
     masks: bool,
     workers: int,
 ) -> Iterator[list[Picture | Problem]]:
-    """The images of each of some steps.
+    """The images of some steps.
 
     Args:
         source: The training images.
-        batch_size: Of all processes.
-        seed: Of order and flips.
+        batch_size: Batch size over all processes.
+        seed: Seed of order and flips.
         steps: Numbers of the steps.
-        share: Which images of a batch are this process's.
+        share: The images of a batch that belong to this process.
         masks: Whether targets have masks.
-        workers: Processes that decode.
+        workers: Number of decoding processes.
     """
     keys = _Keys(len(source), batch_size, seed, steps, share)
     return _load(_Pictures(source, masks=masks, flips=seed), keys, workers)
@@ -118,7 +118,7 @@ def training_batches(
 
 @dataclass(frozen=True)
 class _Keys:
-    """The keys of this process's images of each step, made when the step comes."""
+    """The keys of this process's images for each step, made when they are needed."""
 
     images: int
     batch_size: int
@@ -134,7 +134,7 @@ class _Keys:
 
 
 def judged_pictures(source: AnnotatedSource, images: Indices, *, workers: int) -> Iterator[Picture | Problem]:
-    """Some images one after the other, as they are."""
+    """Some images one by one, unchanged."""
     keys = [[(0, int(index))] for index in images]
     return (batch[0] for batch in _load(_Pictures(source, masks=False, flips=None), keys, workers))
 

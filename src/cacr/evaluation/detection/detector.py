@@ -1,4 +1,4 @@
-"""Faster and Mask R-CNN on the feature maps of an encoder, by torchvision."""
+"""Faster R-CNN and Mask R-CNN on the feature maps of an encoder, by torchvision."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,26 +19,26 @@ from cacr.evaluation.detection.pyramids import Pyramid, SimplePyramid
 from cacr.evaluation.detection.recipes import BatchNorm, DetectionRecipe
 
 RATIOS = (0.5, 1.0, 2.0)
-"""Height to width of the boxes that everything starts from."""
+"""Aspect ratios (height / width) of the anchor boxes."""
 
 ANCHOR = 8
-"""Side of such a box as a multiple of its map's stride, in a pyramid."""
+"""Side of an anchor box divided by the stride of its map, in a pyramid."""
 
 C4_ANCHORS = (32, 64, 128, 256, 512)
-"""Sides of these boxes in pixels, where there is one map."""
+"""Sides of the anchor boxes in pixels, if there is a single map."""
 
 MASK_CHANNELS = 256
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a detector is made of, besides its recipe.
+    """Properties of a detector in addition to its recipe.
 
     Attributes:
         classes: Number of classes, without the background.
         masks: Whether it also finds the pixels of objects.
-        freeze: Stages of the encoder that are not trained.
-        batch_norm: Statistics of all processes in training, or those of pretraining, with its weights, for good.
+        freeze: Number of first stages of the encoder that are not trained.
+        batch_norm: Statistics of all processes in training, or those of pretraining, which then stay fixed.
     """
 
     classes: int
@@ -51,11 +51,11 @@ def build_detector(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> F
     """A detector whose backbone has the weights of an encoder; other weights are drawn from torch's generator.
 
     Raises:
-        UserError: the encoder has no maps that the model needs, or no batch norm to be frozen.
+        UserError: the encoder does not have the feature maps of the model, or no batch norm to freeze.
     """
     norms = any(isinstance(module, _BatchNorm) for module in encoder.backbone.modules())
     if shape.batch_norm == "frozen" and not norms:
-        raise UserError(f"{encoder.info.encoder} has no batch norm: leave batch_norm=frozen out")
+        raise UserError(f"{encoder.info.encoder} has no batch norm: leave out batch_norm=frozen")
     build = _pyramid_options if recipe.model == "fpn" else _c4_options
     options = build(encoder, recipe, shape)
     kind = MaskRCNN if shape.masks else FasterRCNN
@@ -76,10 +76,10 @@ def build_detector(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> F
 
 
 def _unknown_masks(detector: FasterRCNN) -> None:
-    """Begin with masks that say nothing of any pixel, as detectron2 does: a loss of ln 2, whatever the features.
+    """Start with masks of probability 1/2 for each pixel, as detectron2 does: the loss is ln 2 for any features.
 
-    torchvision's first weights keep the scale of the maps, which may be large. With them a Mask R-CNN on
-    EfficientNet-Lite0 began with a loss of 8 from scratch, and on ImageNet's weights was not finite after 13 steps.
+    torchvision's initial weights keep the scale of the maps, which may be large. With them a Mask R-CNN on
+    EfficientNet-Lite0 started with a loss of 8 from scratch, and with ImageNet weights was not finite after 13 steps.
     """
     logits = detector.roi_heads.mask_predictor.mask_fcn_logits
     nn.init.normal_(logits.weight, std=0.001)
@@ -91,7 +91,7 @@ def _pyramid_options(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) ->
     kind: type[Pyramid] | type[SimplePyramid] = Pyramid if len(body.strides) > 1 else SimplePyramid
     pyramid = kind(body, recipe.channels)
     strides = pyramid.strides
-    names = [str(i) for i in range(len(strides) - 1)]  # boxes are not cut out of the coarsest map
+    names = [str(i) for i in range(len(strides) - 1)]  # no boxes are cropped from the coarsest map
     anchors = AnchorGenerator(tuple((ANCHOR * stride,) for stride in strides), (RATIOS,) * len(strides))
     options = {
         "backbone": pyramid,
@@ -112,12 +112,12 @@ class C4(nn.Module):
         (self.out_channels,) = body.channels
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """The one map."""
+        """The single map."""
         return {"0": self.body(images)[0]}
 
 
 class RoIMap(MultiScaleRoIAlign):  # type: ignore[misc]
-    """The part of one map that lies in each box, 14 x 14; half a pixel is subtracted first (``aligned``)."""
+    """The part of one map inside each box, 14 x 14; half a pixel is subtracted first (``aligned``)."""
 
     def __init__(self, stride: int) -> None:
         super().__init__(["0"], output_size=14, sampling_ratio=0)
@@ -130,7 +130,7 @@ class RoIMap(MultiScaleRoIAlign):  # type: ignore[misc]
 
 
 class Res5(nn.Module):
-    """The last stage of a ResNet on the contents of boxes, and a norm after it, as in MoCo's detectors."""
+    """The last stage of a ResNet applied to the contents of boxes, followed by a norm, as in MoCo's detectors."""
 
     def __init__(self, layer4: nn.Module, channels: int, *, held: bool) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Res5(nn.Module):
         return features
 
     def train(self, mode: bool = True) -> "Res5":
-        """Training mode; the stage itself stays at rest where it is held."""
+        """Set the training mode; the stage itself stays in evaluation mode if it is not trained."""
         super().train(mode)
         if self.held:
             self.res5.eval()
@@ -152,19 +152,19 @@ class Res5(nn.Module):
 
 
 class BoxHead(nn.Module):
-    """One vector (boxes, channels) for each box: means over the place."""
+    """One vector (boxes, channels) per box: the mean over positions."""
 
     def __init__(self, head: Res5) -> None:
         super().__init__()
         self.head = head
 
     def forward(self, contents: Tensor) -> Tensor:
-        """Features that say what is in the boxes."""
+        """Features of the contents of the boxes."""
         return torch.mean(self.head(contents), dim=(2, 3))
 
 
 class MaskHead(nn.Module):
-    """The same features with their place, of boxes with an object; running statistics stay those of all boxes."""
+    """The same features with their positions, for boxes with an object; running statistics stay those of all boxes."""
 
     def __init__(self, head: Res5) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def _c4_options(encoder: Encoder, recipe: DetectionRecipe, shape: Shape) -> dict
     layers = [f"layer{number}" for number in (1, 2, 3, 4)]
     if not all(hasattr(encoder.backbone, name) for name in layers):
         raise UserError(
-            f"{encoder.info.encoder} is no ResNet, whose last stage model=c4 needs: give --set model=fpn"
+            f"model=c4 needs a ResNet, and {encoder.info.encoder} is not one: use --set model=fpn"
         )
     hold = shape.batch_norm == "frozen"
     body = Stages(encoder, frozen=shape.freeze, hold_statistics=hold)

@@ -1,4 +1,4 @@
-"""What a detector finds in an image."""
+"""The detections of an image."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,18 +12,18 @@ from cacr.data.masks import require_pycocotools
 from cacr.data.source import Indices
 
 MASK_THRESHOLD = 0.5
-"""Probability from which a pixel belongs to an object."""
+"""Smallest probability of a pixel that belongs to an object."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Detections of one image, the surest first.
+    """Detections of one image, the most confident first.
 
     Attributes:
         boxes: (n, 4) float32: left, top, right, bottom in pixels.
         scores: (n,) in [0, 1].
-        classes: (n,) numbers of classes, from 0 on.
-        masks: Run lengths as pycocotools has them; None where no masks were asked for.
+        classes: (n,) class numbers, from 0.
+        masks: Run lengths in the format of pycocotools; None without masks.
     """
 
     boxes: NDArray[np.float32]
@@ -36,7 +36,7 @@ class Found:
 
 
 def found_of(output: dict[str, Tensor]) -> Found:
-    """The detections of torchvision's output for one image; pixels become run lengths, which take little memory."""
+    """The detections in torchvision's output for one image; masks become run lengths, which take little memory."""
     masks = None
     if "masks" in output:
         codes = require_pycocotools()

@@ -1,4 +1,4 @@
-"""Train a detector on an encoder, and judge it on the test images."""
+"""Train a detector on an encoder, and test it on the test images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from cacr.files import printable, write_atomically
 from cacr.randomness import mixed_seed
 
 MOST_LISTED = 1000
-"""Annotations, and images, that were left out and are named in the result."""
+"""Largest number of left-out annotations and images that a result names."""
 
 
 @dataclass(frozen=True)
 class Detections:
-    """What a trained detector found in the test images.
+    """The detections of a trained detector in the test images.
 
     Attributes:
-        found: For each test image.
+        found: Detections per test image.
         details: How the detector was trained, and the picture of its best and worst images.
-        checkpoints: Where its state is kept until it has been judged.
+        checkpoints: Folder of its state until it has been tested.
     """
 
     found: Sequence[Found]
@@ -42,7 +42,7 @@ class Detections:
 
 
 def detect(task: DetectionTask, settings: DetectorSettings, *, protocol: str, masks: bool) -> Detections:
-    """Train a detector, or go on with one, and let it look at the test images."""
+    """Train a detector, or continue training, and apply it to the test images."""
     from cacr.evaluation.detection.detector import Shape, build_detector
     from cacr.evaluation.detection.room import require_room
     from cacr.evaluation.detection.training import DetectorTraining, measure_statistics, train_detector
@@ -50,7 +50,7 @@ def detect(task: DetectionTask, settings: DetectorSettings, *, protocol: str, ma
     data = task.data
     recipe = recipe_of(settings, len(data.train), transformer=task.transformer)
     if recipe.batch_size < world_size():
-        raise UserError(f"a batch of {recipe.batch_size} images cannot be shared by {world_size()} processes")
+        raise UserError(f"batch size {recipe.batch_size} cannot be divided between {world_size()} processes")
     shape = Shape(len(data.categories), masks, settings.freeze, settings.batch_norm)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(mixed_seed("detector-weights", task.seed))
@@ -98,7 +98,7 @@ def detect(task: DetectionTask, settings: DetectorSettings, *, protocol: str, ma
 
 @torch.inference_mode()
 def look(task: DetectionTask, detector: nn.Module, size: int) -> list[Found]:
-    """What a detector finds in each test image; several processes share the work."""
+    """The detections in each test image; several processes share the work."""
     detector.eval()
     detector.transform.min_size = (size,)  # type: ignore[union-attr]
     images = np.arange(len(task.data.test))[rank() :: world_size()]

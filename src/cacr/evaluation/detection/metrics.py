@@ -1,4 +1,4 @@
-"""How good detections are: COCO's average precision by pycocotools, and Pascal VOC's own."""
+"""Metrics of detections: COCO's average precision by pycocotools, and Pascal VOC's own."""
 
 import contextlib
 import io
@@ -15,24 +15,24 @@ from cacr.evaluation.detection.found import Found
 Kind = Literal["bbox", "segm"]
 
 COCO_MEASURES = {"AP": 0, "AP50": 1, "AP75": 2, "AP small": 3, "AP medium": 4, "AP large": 5}
-"""Where each measure stands among the numbers of pycocotools."""
+"""Index of each metric in the output of pycocotools."""
 
 VOC_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10))
 
 _IGNORED_AREA = -1.0
-"""Outside of every range of areas: pycocotools then counts an object neither as found nor as missed."""
+"""An area outside of every range: pycocotools then ignores the object."""
 
 
 def coco_measures(
     truth: Sequence[Objects], found: Sequence[Found], categories: Sequence[str], kind: Kind
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """COCO's measures over all classes, and the AP of each class; those of which there is no object are left out.
+    """COCO's metrics over all classes, and the AP per class; classes without objects are left out.
 
     Args:
-        truth: What each image shows. Crowds may be found any number of times; difficult objects do not count.
-        found: What was found in each image.
+        truth: Objects of each image. A crowd may be found several times; difficult objects do not count.
+        found: Detections of each image.
         categories: Names of the classes.
-        kind: Of boxes, or of masks.
+        kind: Boxes or masks.
     """
     require_pycocotools()
     from pycocotools.coco import COCO
@@ -41,7 +41,7 @@ def coco_measures(
     shown, results = COCO(), COCO()
     shown.dataset = _dataset(truth, categories)
     results.dataset = shown.dataset | {"annotations": _results(found, kind)}
-    with contextlib.redirect_stdout(io.StringIO()):  # it reports its progress
+    with contextlib.redirect_stdout(io.StringIO()):  # suppress its output
         shown.createIndex()
         results.createIndex()
         evaluation = COCOeval(shown, results, kind)
@@ -52,7 +52,7 @@ def coco_measures(
     overall = {name: float(stats[i]) for name, i in COCO_MEASURES.items() if stats[i] >= 0}
     by_class = {}
     for number, name in enumerate(categories):
-        values = precision[:, :, number, 0, -1]  # thresholds and recalls, all areas, 100 detections an image
+        values = precision[:, :, number, 0, -1]  # thresholds and recalls, all areas, 100 detections per image
         if (values > -1).any():
             by_class[name] = float(values[values > -1].mean())
     return overall, by_class
@@ -69,7 +69,7 @@ def _dataset(truth: Sequence[Objects], categories: Sequence[str]) -> dict[str, A
                 codes = require_pycocotools()
                 pixels = mask.pixels(objects.height, objects.width)
                 annotation["segmentation"] = codes.encode(np.asfortranarray(pixels.astype(np.uint8)))
-                annotation["area"] = float(pixels.sum())  # COCO calls objects small or large by their pixels
+                annotation["area"] = float(pixels.sum())  # COCO's object sizes are numbers of pixels
             if objects.difficult[n]:
                 annotation["area"] = _IGNORED_AREA
             annotations.append(annotation)
@@ -107,9 +107,9 @@ def _boxed(image: int, box: NDArray[np.float32], category: int, number: int) -> 
 
 
 def voc_measures(truth: Sequence[Objects], found: Sequence[Found], classes: int) -> dict[str, float]:
-    """Pascal VOC's measures: means over classes of the area under the curve, and of VOC 2007's eleven points.
+    """Pascal VOC's metrics: means over classes of the area under the curve, and of VOC 2007's eleven points.
 
-    ``VOC07 AP`` is the mean over the thresholds 0.5, 0.55 to 0.95, which papers give as AP of VOC 2007.
+    ``VOC07 AP`` is the mean over the thresholds 0.5, 0.55 to 0.95, which papers report as AP of VOC 2007.
     """
     curves = {
         threshold: [
@@ -133,10 +133,11 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def voc_curve(truth: Sequence[Objects], found: Sequence[Found], label: int, threshold: float) -> Curve | None:
-    """Recall and precision of one class after each detection, the surest first; None where there is no object.
+    """Recall and precision of one class after each detection, the most confident first; None without objects.
 
-    As in the benchmark's own code a detection belongs to the object that it overlaps most, and a second one of the same
-    object is wrong. One of a difficult object does not count, nor does one in a crowd, as in COCO's code.
+    As in the benchmark's own code, a detection belongs to the object with the largest overlap, and a second detection
+    of the same object is wrong. Detections of difficult objects do not count; neither do those in a crowd, as in
+    COCO's code.
     """
     total, rows = 0, []
     for image, (objects, detections) in enumerate(zip(truth, found, strict=True)):
@@ -171,19 +172,19 @@ Shares = NDArray[np.float64]
 
 
 def iou(first: Boxes, second: Boxes) -> Shares:
-    """(n, m): the area that two boxes share, over the area that they cover together."""
+    """(n, m): intersection over union of two boxes."""
     shared, one, other = _areas(first, second)
     return _over(shared, one + other - shared)
 
 
 def covered(first: Boxes, second: Boxes) -> Shares:
-    """(n, m): the share of each of the first boxes that lies in each of the second ones."""
+    """(n, m): the share of each first box that is inside each second box."""
     shared, one, _ = _areas(first, second)
     return _over(shared, np.broadcast_to(one, shared.shape))
 
 
 def _areas(first: Boxes, second: Boxes) -> tuple[Shares, Shares, Shares]:
-    """The areas that boxes share (n, m), and those of the first (n, 1) and of the second (1, m)."""
+    """The areas of the intersections (n, m), of the first boxes (n, 1) and of the second boxes (1, m)."""
     a, b = first.astype(np.float64)[:, None], second.astype(np.float64)[None]
     sides = np.clip(np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2]), 0, None)
     one, other = ((box[..., 2:] - box[..., :2]).prod(axis=-1) for box in (a, b))
@@ -196,7 +197,7 @@ def _over(part: Shares, whole: Shares) -> Shares:
 
 
 def area_under(recall: NDArray[np.float64], precision: NDArray[np.float64]) -> float:
-    """The area under the curve, made to fall: at each recall the largest precision at that recall or beyond."""
+    """The area under the monotone curve: at each recall, the largest precision at this or a higher recall."""
     if not len(recall):
         return 0.0
     falling = np.maximum.accumulate(precision[::-1])[::-1]
@@ -204,6 +205,6 @@ def area_under(recall: NDArray[np.float64], precision: NDArray[np.float64]) -> f
 
 
 def eleven_points(recall: NDArray[np.float64], precision: NDArray[np.float64]) -> float:
-    """The mean, over the recalls 0, 0.1 to 1, of the largest precision at that recall or beyond."""
+    """The mean, over the recalls 0, 0.1 to 1, of the largest precision at this or a higher recall."""
     beyond = [precision[recall >= point - 1e-12] for point in np.linspace(0, 1, 11)]
     return float(np.mean([values.max(initial=0.0) for values in beyond]))

@@ -15,13 +15,13 @@ from cacr.evaluation.detection.metrics import iou
 from cacr.files import printable
 
 LEAST_SCORE = 0.5
-"""Detections below it are not drawn."""
+"""Smallest score of detections that are drawn."""
 
 OVERLAP = 0.5
-"""IoU from which an object counts as found."""
+"""Smallest IoU with which an object counts as found."""
 
 EACH = 4
-"""Images of the best, and as many of the worst."""
+"""Number of best images, and of worst images."""
 
 _WIDTH, _CAPTION = 320, 34
 _TRUE, _FOUND, _WRONG = "#1b9e77", "#2f6fdd", "#d95f02"
@@ -29,14 +29,14 @@ _TRUE, _FOUND, _WRONG = "#1b9e77", "#2f6fdd", "#d95f02"
 
 @dataclass(frozen=True)
 class Judged:
-    """One image: the share of what it shows and what was said of it that agrees.
+    """One image, and how well its detections agree with its objects.
 
     Attributes:
         index: Its number.
-        hits: Objects that were found.
-        missed: Objects that were not.
-        wrong: Detections of nothing.
-        right: For each detection that is drawn whether it found an object.
+        hits: Number of objects that were found.
+        missed: Number of objects that were not found.
+        wrong: Number of detections without an object.
+        right: For each drawn detection, whether it found an object.
     """
 
     index: int
@@ -52,7 +52,7 @@ class Judged:
 
 
 def judge(index: int, objects: Objects, found: Found) -> Judged:
-    """Match the sure detections of an image with its objects, the surest first; crowds and difficult ones aside."""
+    """Match the confident detections of an image with its objects, without crowds and difficult objects."""
     chosen = np.flatnonzero(found.scores >= LEAST_SCORE)
     overlaps = iou(found.boxes[chosen], objects.boxes)
     overlaps[found.classes[chosen][:, None] != objects.classes[None]] = 0
@@ -65,7 +65,7 @@ def judge(index: int, objects: Objects, found: Found) -> Judged:
         hit = best >= 0 and free[best] >= OVERLAP
         right.append(bool(hit))
         if hit:
-            taken[best] = not objects.crowd[best]  # a crowd may be found again
+            taken[best] = not objects.crowd[best]  # a crowd may be found several times
         elif not (len(row) and row.max() >= OVERLAP and not counted[int(row.argmax())]):
             wrong += 1
     hits = int((taken & counted).sum())
@@ -81,7 +81,7 @@ def chosen_images(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def sheet(source: AnnotatedSource, found: Sequence[Found], judged: Sequence[Judged]) -> bytes | None:
-    """A JPEG of some images with their objects and detections; None where there is none to show."""
+    """A JPEG of some images with their objects and detections; None if there is none to show."""
     cells = []
     for one in judged:
         try:
@@ -103,7 +103,7 @@ def sheet(source: AnnotatedSource, found: Sequence[Found], judged: Sequence[Judg
 
 
 def _cell(source: AnnotatedSource, found: Found, one: Judged) -> Image.Image:
-    """One image with what it shows and what was found, and a caption below it."""
+    """One image with its objects and detections, and a caption below it."""
     image, objects = source.read(one.index), source.objects[one.index]
     scale = _WIDTH / image.width
     drawn = _with_masks(image, found).resize((_WIDTH, max(1, round(image.height * scale))))
@@ -129,7 +129,7 @@ def _cell(source: AnnotatedSource, found: Found, one: Judged) -> Image.Image:
 
 
 def _with_masks(image: Image.Image, found: Found) -> Image.Image:
-    """The image with the pixels of sure detections tinted."""
+    """The image with the pixels of confident detections coloured."""
     if found.masks is None:
         return image
     codes, pixels = require_pycocotools(), np.array(image)

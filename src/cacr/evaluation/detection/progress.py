@@ -1,4 +1,4 @@
-"""Where the training of a detector is: a bar on a terminal, lines elsewhere, nothing in other processes."""
+"""Show the progress of detector training: a bar on a terminal, lines otherwise, nothing in other processes."""
 
 from cacr.data.prepare import Progress
 from cacr.distributed import rank
@@ -7,12 +7,12 @@ from cacr.training.progress import TrainingProgress
 
 
 class DetectorProgress:
-    """Tells how many steps were made, the loss and the time left.
+    """Shows the number of steps, the loss and the time left.
 
     Args:
-        steps: Of the whole training.
-        batch_size: Images in a step.
-        images: Training images.
+        steps: Number of steps of the whole training.
+        batch_size: Images per step.
+        images: Number of training images.
         bar: Shows a bar on a terminal.
     """
 
@@ -30,7 +30,7 @@ class DetectorProgress:
         )
 
     def __call__(self, step: int, loss: float) -> None:
-        """A step has been made."""
+        """Call this after each step."""
         if self._bar is not None:
             self._bar(step, self._steps)
         self._lines.pace.step(self._batch)

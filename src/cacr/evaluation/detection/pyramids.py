@@ -1,4 +1,4 @@
-"""Maps of several sizes and one number of channels, from the feature maps of an encoder."""
+"""Feature pyramids: maps of several sizes with the same number of channels, from the maps of an encoder."""
 
 from collections import OrderedDict
 
@@ -12,11 +12,11 @@ from cacr.encoders.stages import Stages
 
 
 class Pyramid(nn.Module):
-    """The maps of an encoder, joined from coarse to fine, and a coarsest one by pooling (FPN).
+    """The maps of an encoder, combined from coarse to fine, and a coarsest one by pooling (FPN).
 
     Attributes:
-        strides: Of each map that is given, the finest first.
-        out_channels: Of each.
+        strides: Strides of the maps, the finest first.
+        out_channels: Number of channels of each map.
     """
 
     def __init__(self, body: Stages, channels: int) -> None:
@@ -33,15 +33,16 @@ class Pyramid(nn.Module):
 
 
 class SimplePyramid(nn.Module):
-    """Finer and coarser maps from the one map of a plain transformer, as in ViTDet, and a coarsest one by pooling.
+    """Finer and coarser maps from the single map of a plain transformer, as in ViTDet, and a coarsest one by pooling.
 
-    The map of stride s is spread by transposed convolutions to s / 4 and s / 2, kept, and pooled to 2 s; a 1x1 and a
-    3x3 convolution, each with a norm over the channels, follow. Patches of 14 pixels count as 16: their map is
+    The map of stride s is upsampled by transposed convolutions to s / 4 and s / 2, kept, and pooled to 2 s; a 1x1 and
+    a
+    3x3 convolution follow, each with a norm over the channels. Patches of 14 pixels count as 16: their map is
     resampled first.
 
     Attributes:
-        strides: Of each map that is given, the finest first.
-        out_channels: Of each.
+        strides: Strides of the maps, the finest first.
+        out_channels: Number of channels of each map.
     """
 
     def __init__(self, body: Stages, channels: int) -> None:
@@ -63,7 +64,7 @@ class SimplePyramid(nn.Module):
         (features,) = self.body(images)
         if self.resample != 1:
             features = interpolate(features, scale_factor=self.resample, mode="bilinear")
-            # The last patches reach over the image's border.
+            # The last patches extend beyond the border of the image.
             rows, columns = (-(-side // self.kept) for side in images.shape[-2:])
             features = features[..., :rows, :columns]
         maps = [scale(features) for scale in self.scales]
@@ -88,7 +89,7 @@ def _spread(into: int, out: int) -> nn.Module:
 
 
 def _joined(into: int, channels: int) -> list[nn.Module]:
-    """From a map's own number of channels to that of all maps."""
+    """Convert a map's number of channels to that of the pyramid."""
     return [
         nn.Conv2d(into, channels, 1, bias=False),
         LayerNorm2d(channels),

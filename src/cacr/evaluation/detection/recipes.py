@@ -1,4 +1,4 @@
-"""How a detector is trained, by name: the settings of the paper's Table 7, and what suits small data."""
+"""Training recipes of detectors, by name: the settings of the paper's Table 7, and one for small data."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ WARMUP_START = 1e-3
 """Factor on the learning rate at the first step."""
 
 ADAMW_RATE = 0.01
-"""Factor on the learning rate of SGD: 1e-4 to 2e-4, as ViTDet has it."""
+"""Learning rate of AdamW divided by that of SGD: 1e-4 to 2e-4, as in ViTDet."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class DetectionRecipe:
 
     Attributes:
         summary: One line for listings.
-        model: ``fpn``, or ``c4``: the last stage of a ResNet in the head, and a norm after it.
-        batch_size: Images in a step, of all processes.
-        lr: The highest learning rate.
-        steps: Steps; None for as many as ``epochs`` and ``least_steps`` ask for.
-        epochs: Passes over the training images, where ``steps`` are not given.
-        least_steps: Fewer are never made.
-        milestones: Shares of the steps after which the rate falls to a tenth.
-        warmup: Steps in which the rate rises.
-        sizes: Shorter sides of training images to draw from, in pixels.
+        model: ``fpn``, or ``c4``: the last stage of a ResNet in the head, followed by a norm.
+        batch_size: Images per step, over all processes.
+        lr: Peak learning rate.
+        steps: Number of steps; None if ``epochs`` and ``least_steps`` decide.
+        epochs: Passes over the training images, if ``steps`` is None.
+        least_steps: Smallest number of steps.
+        milestones: Shares of the steps after which the rate is divided by ten.
+        warmup: Number of steps in which the rate rises.
+        sizes: Shorter sides of training images to choose from, in pixels.
         test_size: Shorter side of test images.
         max_size: Longest side of any image.
-        proposals: Boxes of an image from which the head learns.
-        channels: Of the maps of a pyramid.
-        precise: Training images whose statistics batch norm has in the end; 0: the running ones.
+        proposals: Number of boxes per image that the head is trained on.
+        channels: Number of channels of the pyramid's maps.
+        precise: Number of training images for the final batch-norm statistics; 0: use the running statistics.
         optimizer: ``sgd``, or ``adamw``, which transformers need.
     """
 
@@ -63,11 +63,11 @@ class DetectionRecipe:
     optimizer: Optimizer = "sgd"
 
     def __post_init__(self) -> None:
-        # listings take the first line of a registered thing's documentation
+        # listings use the first line of the docstring
         object.__setattr__(self, "__doc__", self.summary)
 
     def with_batch(self, batch_size: int) -> "DetectionRecipe":
-        """The same for another batch, by the linear rule: the rate grows with it, and steps and warm-up shrink."""
+        """The recipe for another batch size: the rate grows in proportion, steps and warm-up shrink."""
         scale = batch_size / self.batch_size
         return replace(
             self,
@@ -78,18 +78,18 @@ class DetectionRecipe:
         )
 
     def with_adamw(self) -> "DetectionRecipe":
-        """The same for a transformer: AdamW, with a rate that suits it."""
+        """The recipe for a transformer: AdamW, with a suitable rate."""
         return replace(self, optimizer="adamw", lr=ADAMW_RATE * self.lr)
 
     def with_images(self, images: int) -> "DetectionRecipe":
-        """The same with its number of steps, for so many training images."""
+        """The recipe with its number of steps, for ``images`` training images."""
         steps = self.steps
         if steps is None:
             steps = max(self.least_steps, math.ceil(self.epochs * images / self.batch_size))
         return replace(self, steps=steps, warmup=min(self.warmup, steps // 10))
 
     def schedule(self) -> Schedule:
-        """Factor on the learning rate by the number of the step: a linear rise, then falls at the milestones."""
+        """Factor on the learning rate by step: a linear rise, then drops at the milestones."""
         steps, warmup = self.steps or 1, self.warmup
 
         def factor(step: int) -> float:
@@ -99,7 +99,7 @@ class DetectionRecipe:
         return factor
 
 
-DETECTION_RECIPES: Registry[DetectionRecipe] = Registry("recipe of a detector")
+DETECTION_RECIPES: Registry[DetectionRecipe] = Registry("detector recipe")
 
 _COCO_SIZES = tuple(range(640, 801, 32))
 
@@ -160,7 +160,7 @@ _add(
     "coco-c4-2x",
     replace(
         DETECTION_RECIPES["coco-c4-1x"],
-        summary="COCO as MoCo's own file has it: Mask R-CNN C4, 180,000 steps of 16 images",
+        summary="COCO as in MoCo's own file: Mask R-CNN C4, 180,000 steps of 16 images",
         steps=180_000,
     ),
 )
@@ -180,9 +180,9 @@ class Table7Group:
 
     Attributes:
         protocol: The protocol of ``cacr evaluate``.
-        data: What its ``--data`` is, ``PATH`` being where the set lies.
+        data: Its ``--data``, with ``PATH`` for the folder of the data set.
         settings: Settings of the protocol.
-        measures: The paper's columns, by the names that a result has for them.
+        measures: The paper's columns, by the names of the metrics in a result.
     """
 
     protocol: str

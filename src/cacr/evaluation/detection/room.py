@@ -1,4 +1,4 @@
-"""Whether a detector fits into the memory that is free, asked before it starts."""
+"""Check whether a detector fits into the free memory, before it starts."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -18,36 +18,36 @@ from cacr.features.room import SAFE
 from cacr.reading.memory import HOLES, WORKER, free_memory, gigabytes
 
 STATES = {"sgd": 1, "adamw": 2}
-"""Numbers that the optimiser keeps for each weight."""
+"""Numbers per weight that the optimiser stores."""
 
 READY = 4
-"""Batches that a decoding process has in its hands or ready."""
+"""Batches that a decoding process works on or has ready."""
 
 BOUND = 2
-"""Times the outputs of all layers and blocks: more than a step holds at once."""
+"""Factor on the outputs of all layers and blocks: more than a step needs at once."""
 
 PROBE = 128
 """Side of the image on which the outputs of layers are measured."""
 
 _DIVISIBLE = 32
-"""torchvision fills images up to multiples of this side."""
+"""torchvision pads images to multiples of this side."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """The most that one process has to hold.
+    """The largest input that one process has to hold.
 
     Attributes:
-        images: Of a batch.
-        height: Of the largest batch, in pixels.
-        width: Of the largest batch.
-        test_height: Of the largest test image, as the detector sees it.
-        test_width: Of that image.
-        objects: The most in an image.
-        proposals: Boxes of an image from which the head learns.
+        images: Images per batch.
+        height: Height of the largest batch, in pixels.
+        width: Width of the largest batch.
+        test_height: Height of the largest test image, as the detector sees it.
+        test_width: Width of that image.
+        objects: Largest number of objects in an image.
+        proposals: Number of boxes per image that the head is trained on.
         masks: Whether there are masks.
-        decoded: Bytes of the largest training image with its objects' masks, as it is read.
-        pasted: Bytes of the masks that are found in the largest test image.
+        decoded: Bytes of the largest training image, with its masks, after decoding.
+        pasted: Bytes of the masks found in the largest test image.
     """
 
     images: int
@@ -63,12 +63,12 @@ class Load:
 
 
 def load_of(detector: Any, recipe: DetectionRecipe, data: AnnotatedData, *, masks: bool) -> Load:
-    """What the data asks of one process."""
+    """The load of one process for this data."""
     height, width = largest_batch(data.train, max(recipe.sizes), recipe.max_size)
     tested = largest_batch(data.test, recipe.test_size, recipe.max_size)
-    # Three bytes of a pixel and one of each mask; of the largest image also as 32-bit numbers.
+    # Three bytes per pixel and one per mask pixel; the largest image also as 32-bit numbers.
     decoded = max(each.height * each.width * (15 + masks * len(each)) for each in data.train.objects)
-    # A mask of a whole image in 32 bits, again in the stack of all, and its pixels.
+    # Per mask of a whole image: 32 bits per pixel, the same again in the stack of all masks, and its pixels.
     largest = max(each.height * each.width for each in data.test.objects)
     pasted = 9 * masks * detector.roi_heads.detections_per_img * largest
     most = max(len(each) for each in data.train.objects)
@@ -77,7 +77,7 @@ def load_of(detector: Any, recipe: DetectionRecipe, data: AnnotatedData, *, mask
 
 
 def largest_batch(source: AnnotatedSource, shorter: int, longest: int) -> tuple[int, int]:
-    """Height and width of a batch that holds every image, resized as torchvision does and filled up."""
+    """Height and width of a batch that can hold every image, resized and padded as torchvision does."""
     sides = []
     for each in source.objects:
         scale = min(shorter / min(each.height, each.width), longest / max(each.height, each.width))
@@ -95,18 +95,18 @@ def require_room(
     *,
     masks: bool,
 ) -> None:
-    """Refuse a detector whose largest step, or whose largest test image, does not fit; on a CPU.
+    """Refuse a detector whose largest step or test image does not fit into memory; on a CPU.
 
     Args:
-        detector: What is to be trained, of real tensors; stays as it is.
+        detector: The detector to train, with real tensors; it is not changed.
         encoder: Its name, for the message.
         recipe: How it is trained.
-        data: What it is trained and judged on.
+        data: What it is trained and tested on.
         machine: The number of decoding processes.
         masks: Whether it learns masks.
 
     Raises:
-        UserError: names a batch that fits.
+        UserError: suggests a batch size that fits.
     """
     if machine.device.type != "cpu":
         return
@@ -126,19 +126,19 @@ def require_room(
     if max(all_of_them, testing) <= room(load.images):
         return
     fitting = [n for n in range(1, load.images) if max(one + (n - 1) * each, testing) <= room(n)]
-    advice = "give smaller images, such as --set sizes=[192,224,256] --set test_size=224 --set max_size=448"
+    advice = "use smaller images, such as --set sizes=[192,224,256] --set test_size=224 --set max_size=448"
     if fitting:
         advice = f"it would fit with --set batch_size={world_size() * fitting[-1]}"
     raise UserError(
         f"a detector on {encoder} needs about {gigabytes(max(all_of_them, testing) + states)} of memory for "
-        f"{load.images} images of up to {load.width} x {load.height} pixels at once, and {gigabytes(free)} are free; "
+        f"{load.images} images of up to {load.width} x {load.height} pixels, but {gigabytes(free)} are free; "
         f"{advice}"
     )
 
 
 @torch.no_grad()
 def outputs(detector: Any, load: Load) -> float:
-    """Bytes of the outputs of all layers for a batch: seen on one small image and one box, and counted by area."""
+    """Bytes of the outputs of all layers for a batch: measured on one small image and one box, then scaled by area."""
     found = 0
 
     def add(_: nn.Module, __: object, made: object) -> None:
@@ -162,11 +162,11 @@ def outputs(detector: Any, load: Load) -> float:
 
 
 def bytes_of_step(detector: Any, load: Load) -> int:
-    """The most bytes alive at once in a step, gradients included, beside the weights."""
+    """Largest number of bytes in use during a step, with gradients, without the weights."""
     from cacr.training.live import (
         live_peak,
         make_fake,
-    )  # it takes longer than a step where there is plenty of memory
+    )  # the estimate itself takes longer than a step
 
     copied = copy.deepcopy(detector).to("meta").train()
     mode = make_fake(copied)
@@ -176,7 +176,7 @@ def bytes_of_step(detector: Any, load: Load) -> int:
         places = sum(score.numel() for score in scores[0]) // load.images
         box_iou(
             torch.empty(load.objects, 4), torch.empty(places, 4)
-        )  # each object against each place of an image
+        )  # each object with each anchor of an image
         boxes = load.images * load.proposals
         made = _heads(copied, boxes, -(-boxes // 4) if load.masks else 0)
         torch.autograd.backward(torch.stack([part.sum() for part in (*scores[0], *scores[1], *made)]).sum())
@@ -186,7 +186,7 @@ def bytes_of_step(detector: Any, load: Load) -> int:
 
 
 def bytes_of_test(detector: Any, load: Load) -> int:
-    """The most bytes alive at once while one image is looked at."""
+    """Largest number of bytes in use while one image is tested."""
     from cacr.training.live import live_peak, make_fake
 
     copied = copy.deepcopy(detector).to("meta").eval()
@@ -203,14 +203,14 @@ def bytes_of_test(detector: Any, load: Load) -> int:
 
 
 def _looked(detector: Any, images: int, height: int, width: int) -> tuple[list[Tensor], list[Tensor]]:
-    """Scores and offsets of boxes at every place, of images without values."""
+    """Scores and offsets of boxes at every position, for images without values."""
     maps = list(detector.backbone(torch.empty(images, 3, height, width)).values())
     found: tuple[list[Tensor], list[Tensor]] = detector.rpn.head(maps)
     return found
 
 
 def _heads(detector: Any, boxes: int, masks: int) -> list[Tensor]:
-    """What the heads make of the contents of so many boxes."""
+    """The outputs of the heads for ``boxes`` boxes."""
     heads, channels = detector.roi_heads, detector.backbone.out_channels
     side = heads.box_roi_pool.output_size[0]
     contents = torch.empty(boxes, channels, side, side, requires_grad=True)

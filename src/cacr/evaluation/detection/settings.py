@@ -1,4 +1,4 @@
-"""The settings of detectors, and the recipe that they make."""
+"""Settings of detectors, and how they change a recipe."""
 
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -25,46 +25,49 @@ class DetectorSettings(ProtocolSettings):
     own_measure: ClassVar[bool] = True
 
     recipe: Annotated[str, AfterValidator(_known_recipe)] = Field(
-        "mini", description="mini, or one of the paper's: voc-c4-24k, coco-c4-1x, ..."
+        "mini", description="mini, or a recipe of the paper: voc-c4-24k, coco-c4-1x, ..."
     )
     model: Literal["fpn", "c4"] | Auto = Field(
         "auto", description="fpn: a pyramid of the encoder's maps; c4: res5 of a ResNet in the head"
     )
     freeze: Annotated[int, Field(ge=0, le=16)] | Literal["all"] = Field(
-        0, description="stages of the encoder that are not trained, the stem first; all: the whole encoder"
+        0, description="number of first stages of the encoder that are not trained; all: the whole encoder"
     )
     batch_norm: Literal["sync", "frozen"] = Field(
-        "sync", description="sync: statistics of all processes; frozen: those of pretraining, for good"
+        "sync", description="sync: statistics of all processes; frozen: fixed statistics of pretraining"
     )
     batch_size: Annotated[int, Field(ge=1, le=4096)] | Auto = Field(
-        "auto", description="images in a step, of all processes; rate and steps follow it"
+        "auto", description="images per step, over all processes; changes learning rate and steps too"
     )
     optimizer: Literal["sgd", "adamw"] | Auto = Field(
-        "auto", description="adamw for transformers, with a hundredth of the rate, else sgd"
+        "auto",
+        description="sgd or adamw; auto: adamw with a hundredth of the rate for transformers, else sgd",
     )
-    lr: Annotated[float, Field(gt=0)] | Auto = Field("auto", description="highest learning rate")
-    steps: Annotated[int, Field(ge=1, le=10**9)] | Auto = Field("auto", description="steps of training")
+    lr: Annotated[float, Field(gt=0)] | Auto = Field("auto", description="peak learning rate")
+    steps: Annotated[int, Field(ge=1, le=10**9)] | Auto = Field(
+        "auto", description="number of training steps"
+    )
     sizes: Annotated[tuple[Pixels, ...], Field(min_length=1)] | Auto = Field(
-        "auto", description="shorter sides of training images to draw from, in pixels"
+        "auto", description="shorter sides of training images to choose from, in pixels"
     )
     test_size: Pixels | Auto = Field("auto", description="shorter side of test images, in pixels")
     max_size: Pixels | Auto = Field("auto", description="longest side of any image, in pixels")
     proposals: Annotated[int, Field(ge=4, le=4096)] | Auto = Field(
-        "auto", description="boxes of an image from which the head learns"
+        "auto", description="number of boxes per image that the head is trained on"
     )
     precise: Annotated[int, Field(ge=0, le=10**6)] | Auto = Field(
-        "auto", description="training images for the last statistics of batch norm; 0: the running ones"
+        "auto", description="training images for the final batch-norm statistics; 0: running statistics"
     )
     save_minutes: float = Field(10.0, gt=0, le=1e6, description="minutes between two checkpoints")
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """A short training has the time for one from scratch beside it."""
+        """Also train from scratch with a short recipe, which takes little time."""
         return ("scratch",) if self.recipe == "mini" else ()
 
 
 def recipe_of(settings: DetectorSettings, images: int, *, transformer: bool = False) -> DetectionRecipe:
-    """The recipe, for the batch and the number of images, with the settings that were given in place of its own."""
+    """The recipe, adapted to the batch size and the number of images; given settings override it."""
     recipe = DETECTION_RECIPES[settings.recipe]
     if settings.optimizer == "adamw" or (settings.optimizer == "auto" and transformer):
         recipe = recipe.with_adamw()

@@ -1,4 +1,4 @@
-"""What protocols that need boxes work on: an encoder, images with marked objects, a place for what is unfinished."""
+"""The input of protocols that need boxes: an encoder, images with annotated objects, a folder for checkpoints."""
 
 import contextlib
 import json
@@ -19,17 +19,17 @@ from cacr.features.machine import Machine
 
 @dataclass
 class DetectionTask:
-    """One encoder on one set of images with marked objects.
+    """One encoder and one set of images with annotated objects.
 
     Attributes:
-        encoder: What is measured.
+        encoder: The encoder to measure.
         data: Images and objects.
-        seed: Of the detector's first weights, of order, flips and samples.
-        machine: Where to compute, and the number of decoding processes.
-        folder: Where results go; unfinished detectors lie in a folder of their own in it.
-        about: What is measured, besides what the data says: encoder, weights, places.
-        progress: Called while a detector is trained and judged.
-        problems: Images that turned out to be unreadable.
+        seed: Seed of the detector's initial weights, of order, flips and samples.
+        machine: Device, and number of decoding processes.
+        folder: Folder of results; unfinished detectors have their own folder in it.
+        about: Facts about the measurement apart from the data: encoder, weights, locations.
+        progress: Called while a detector is trained and tested.
+        problems: Images that were found to be unreadable.
     """
 
     encoder: Encoder
@@ -43,11 +43,11 @@ class DetectionTask:
 
     @property
     def transformer(self) -> bool:
-        """Whether the encoder is one, which is trained otherwise."""
+        """Whether the encoder is a transformer, which is trained differently."""
         return is_transformer(self.encoder.info.encoder)
 
     def digits(self, protocol: str, settings: dict[str, Any]) -> str:
-        """Eight digits that are the same only for the same training on the same data with the same software."""
+        """Eight digits that identify the training: equal only for the same settings, data and software."""
         versions = [version(name) for name in ("cacr", "torch", "torchvision")]
         what = [protocol, settings, self.seed, self.about, versions, self.data.categories]
         found = blake2b(json.dumps(what, sort_keys=True, default=str).encode(), digest_size=4)
@@ -56,7 +56,7 @@ class DetectionTask:
         return found.hexdigest()
 
     def checkpoints(self, digits: str) -> Path:
-        """Where the state of an unfinished detector is kept."""
+        """Folder of the state of an unfinished detector."""
         return self.folder / f"detector-{digits}"
 
 
@@ -67,7 +67,7 @@ def _add(found: blake2b, source: AnnotatedSource) -> None:
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Remove what a finished detector needs no more; what else somebody put there stays."""
+    """Remove the checkpoints of a finished detector; other files stay."""
     if rank() != 0:
         return
     with contextlib.suppress(OSError):

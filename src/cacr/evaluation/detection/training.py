@@ -1,4 +1,4 @@
-"""The training of a detector: the main path, to be read from top to bottom."""
+"""The training of a detector; read it from top to bottom."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -28,26 +28,26 @@ from cacr.training.interrupt import Interrupt
 
 MOMENTUM = 0.9
 DECAY = {"sgd": 1e-4, "adamw": 0.1}
-"""Weight decay by optimiser: detectron2's, and ViTDet's."""
+"""Weight decay by optimiser: that of detectron2, and that of ViTDet."""
 
 NORMS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
 
 
 @dataclass
 class DetectorTraining:
-    """What is trained, on what, and where its state is kept.
+    """A detector, its training data, and where its state is stored.
 
     Attributes:
         detector: Trained in place.
-        recipe: With its number of steps.
+        recipe: Recipe with its number of steps.
         source: The training images.
         masks: Whether the detector learns masks.
-        seed: Of order, flips, sizes and samples.
-        machine: Where to compute, and the number of decoding processes.
-        folder: Of the checkpoints.
+        seed: Seed of order, flips, sizes and samples.
+        machine: Device, and number of decoding processes.
+        folder: Folder of the checkpoints.
         save_seconds: Time between two checkpoints.
-        after_step: Called with the number of steps that were made and the loss.
-        problems: Images that turned out to be unreadable.
+        after_step: Called with the number of steps so far and the loss.
+        problems: Images that were found to be unreadable.
     """
 
     detector: nn.Module
@@ -63,7 +63,7 @@ class DetectorTraining:
 
     @property
     def steps(self) -> int:
-        """Of the whole training."""
+        """Number of steps of the whole training."""
         assert self.recipe.steps is not None
         return self.recipe.steps
 
@@ -71,8 +71,8 @@ class DetectorTraining:
 def train_detector(job: DetectorTraining) -> None:
     """Train from the last checkpoint, if there is one, to the end.
 
-    A step is a function of its number, of the weights and of the optimiser's memory alone, so that a training that was
-    interrupted ends with the same weights as one that was not.
+    A step depends only on its number, the weights and the state of the optimiser. So an interrupted training ends
+    with the same weights as one without interruption.
 
     Raises:
         StoppedError: after Ctrl-C, with a checkpoint written.
@@ -89,7 +89,7 @@ def train_detector(job: DetectorTraining) -> None:
             loss = _take_step(job, optimizer, step, batch)
             job.after_step(step + 1, loss)
             due = time.monotonic() - saved >= job.save_seconds
-            # Clocks differ, and all processes must save and stop together.
+            # Clocks differ, but all processes must save and stop together.
             stop, due = (
                 any(wishes) for wishes in zip(*gather_objects((interrupt.requested, due)), strict=True)
             )
@@ -98,7 +98,7 @@ def train_detector(job: DetectorTraining) -> None:
                 saved = time.monotonic()
             if stop and step + 1 < job.steps:
                 raise StoppedError(
-                    f"interrupted after step {step + 1:,} of {job.steps:,}; the same command goes on from there"
+                    f"interrupted after step {step + 1:,} of {job.steps:,}; run the same command to continue"
                 )
     _save(job, optimizer, job.steps)
 
@@ -108,7 +108,7 @@ def _answer() -> None:
 
 
 def make_optimizer(detector: nn.Module, recipe: DetectionRecipe) -> torch.optim.Optimizer:
-    """SGD with momentum 0.9, or AdamW, on all that is trained; norms are not decayed, as in detectron2."""
+    """SGD with momentum 0.9, or AdamW, for all trained weights; norms have no weight decay, as in detectron2."""
     norms = {id(p) for m in detector.modules() if isinstance(m, NORMS) for p in m.parameters()}
     trained = [p for p in detector.parameters() if p.requires_grad]
     groups = [
@@ -122,7 +122,7 @@ def make_optimizer(detector: nn.Module, recipe: DetectionRecipe) -> torch.optim.
 
 
 def _batches(job: DetectorTraining, steps: range) -> Iterator[list[Picture]]:
-    """The readable images of each step that are this process's."""
+    """The readable images of each step that belong to this process."""
     found = training_batches(
         job.source,
         batch_size=job.recipe.batch_size,
@@ -140,9 +140,9 @@ def _batches(job: DetectorTraining, steps: range) -> Iterator[list[Picture]]:
 def _take_step(
     job: DetectorTraining, optimizer: torch.optim.Optimizer, step: int, batch: list[Picture]
 ) -> float:
-    """One step on the mean of the gradients of all processes; returns the loss of this one."""
+    """Do one step with the mean gradient of all processes; return the loss of this process."""
     job.detector.train()
-    # Sizes and samples of boxes are drawn from torch's own generator: seeded by the step, they need no stored state.
+    # Sizes and samples of boxes use torch's own generator. It is seeded by the step, so no state has to be stored.
     torch.manual_seed(mixed_seed("detector", job.seed, step, rank()))
     optimizer.zero_grad(set_to_none=True)
     loss = losses_of(job, batch)
@@ -151,8 +151,8 @@ def _take_step(
     value = float("nan") if loss is None else float(loss.detach())
     if loss is not None and not torch.isfinite(loss):
         raise UserError(
-            f"the loss of the detector is not finite at step {step + 1:,}: try a smaller rate, such as --set "
-            f"lr={job.recipe.lr / 4:g}"
+            f"the loss of the detector is not finite at step {step + 1:,}: try a lower learning rate, such as "
+            f"--set lr={job.recipe.lr / 4:g}"
         )
     average_gradients(optimizer)
     optimizer.step()
@@ -160,7 +160,7 @@ def _take_step(
 
 
 def losses_of(job: DetectorTraining, batch: list[Picture]) -> Tensor | None:
-    """The sum of the losses of a batch; None where none of its images could be read."""
+    """The sum of the losses of a batch; None if none of its images is readable."""
     if not batch:
         return None
     device = job.machine.device
@@ -171,7 +171,7 @@ def losses_of(job: DetectorTraining, batch: list[Picture]) -> Tensor | None:
 
 
 def average_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """Put the mean over all processes in the place of each gradient."""
+    """Replace each gradient by its mean over all processes."""
     if world_size() == 1:
         return
     weights = [p for group in optimizer.param_groups for p in group["params"]]
@@ -187,9 +187,9 @@ def average_gradients(optimizer: torch.optim.Optimizer) -> None:
 
 @torch.no_grad()
 def measure_statistics(job: DetectorTraining, images: int) -> None:
-    """Give batch norm the statistics of some training images, averaged over batches (MoCo's ``PRECISE_BN``).
+    """Set the batch-norm statistics to those of some training images (MoCo's ``PRECISE_BN``).
 
-    The running ones lag behind the weights, which matters where batches are small.
+    Running statistics lag behind the weights, which matters for small batches.
     """
     layers = [m for m in job.detector.train().modules() if isinstance(m, _BatchNorm) and m.training]
     count = min(-(-images // job.recipe.batch_size), job.steps)
@@ -207,17 +207,17 @@ def measure_statistics(job: DetectorTraining, images: int) -> None:
 
 
 def _resume(job: DetectorTraining, optimizer: torch.optim.Optimizer) -> int:
-    """Give detector and optimiser their last state back; the number of steps that were made."""
+    """Restore detector and optimiser from the last checkpoint; return the number of steps so far."""
     if not list_checkpoints(job.folder):
         return 0
     notes: list[str] = []
     state = load_latest(job.folder, notes.append)
-    assert state is not None  # there is a checkpoint, and damaged ones are refused
+    assert state is not None  # a checkpoint exists, and damaged ones are refused
     try:
         require_fit(state, job.detector, optimizer)
     except ValueError as error:
         raise UserError(
-            f"the state in {job.folder} is of another detector ({error}): remove the folder"
+            f"the state in {job.folder} belongs to another detector ({error}): remove the folder"
         ) from None
     job.detector.load_state_dict(state["method"])
     load_optimizer(optimizer, state)

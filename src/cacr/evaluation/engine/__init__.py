@@ -1,1 +1,1 @@
-"""What several protocols are made of: classifiers, whole networks, searches for settings, draws of labels."""
+"""Shared parts of protocols: classifiers, whole networks, searches for settings, draws of labels."""

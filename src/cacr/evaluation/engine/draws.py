@@ -1,4 +1,4 @@
-"""Scores with all labels, or over several draws of a few labels of each class."""
+"""Scores with all labels, or over several draws of a few labels per class."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isnan
@@ -16,11 +16,11 @@ from cacr.evaluation.results.metrics import METRICS, recall_per_class, unbalance
 from cacr.randomness import mixed_seed
 
 _Found = tuple[float, dict[str, Any]]
-"""A score and details; ``also`` among them are further measures, and ``recall`` is that of each class by name."""
+"""A score and details; in these, ``also`` has further metrics, and ``recall`` has that of each class by name."""
 
 
 def judge(task: Task, scores: Tensor, **details: Any) -> _Found:
-    """What scores (n, classes) of the test images are worth: by the metric, and of unbalanced classes one by one."""
+    """Score predictions (n, classes) for the test images; for unbalanced classes also the recall of each class."""
     labels = task.test.labels
     value = METRICS[task.data.metric](scores, labels)
     if also := unbalanced_measures(scores, labels):
@@ -38,9 +38,9 @@ def over_draws(
 
     Args:
         task: The encoder and the data.
-        labels_per_class: Labels of each class; None for all.
-        draws: Draws of them.
-        measure: From training features and a seed to a score and details.
+        labels_per_class: Labels per class; None for all.
+        draws: Number of draws.
+        measure: Function of training features and a seed that returns a score and details.
     """
     if labels_per_class is None:
         value, details = measure(task.train, task.seed)
@@ -59,9 +59,9 @@ def over_draws(
 def drawn_labels(
     labels: Labels, labels_per_class: int, draws: int, seed: int, class_names: Sequence[str] | None = None
 ) -> Iterator[tuple[Indices, int]]:
-    """The images of each draw, and a seed for what is trained on them.
+    """The images of each draw, and a seed for the training on them.
 
-    The draws depend on the seed and the labels only, so every encoder gets the same ones.
+    The draws depend only on the seed and the labels, so every encoder gets the same ones.
     """
     for draw in range(draws):
         own = mixed_seed("labels", seed, draw)
@@ -69,7 +69,7 @@ def drawn_labels(
 
 
 def score_of_draws(found: Sequence[_Found], metric: str, notes: tuple[str, ...] = ()) -> Score:
-    """Mean and standard deviation (n - 1; None of one) over draws, and the details of all of them by name."""
+    """Mean and standard deviation (n - 1; None for one draw) over draws, and the details of all of them by name."""
     scores = [value for value, _ in found]
     together: dict[str, Any] = {name: [details[name] for _, details in found] for name in found[0][1]}
     also = _means(together.pop("also", []))
@@ -80,5 +80,5 @@ def score_of_draws(found: Sequence[_Found], metric: str, notes: tuple[str, ...] 
 
 
 def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean over draws of each figure by name."""
+    """The mean over draws of each number by name."""
     return {name: mean(each[name] for each in figures) for name in (figures[0] if figures else {})}

@@ -1,4 +1,4 @@
-"""Whole networks that are fine-tuned with random crops: how, by the recipe of their kind, and the training itself."""
+"""Fine-tune whole networks with random crops: the recipes by kind of network, and the training."""
 
 import math
 from collections.abc import Iterator
@@ -36,8 +36,8 @@ class FinetuneRecipe:
         lrs: Learning rates for a batch of 256 images.
         weight_decays: Weight decays.
         layer_decay: Factor on the learning rate from each layer to the one before.
-        label_smoothing: Share of the target that is spread over all classes.
-        regularisation: Of images and paths.
+        label_smoothing: Share of the target that is divided among all classes.
+        regularisation: Augmentation of images, and dropped residual paths.
     """
 
     adam: bool
@@ -60,8 +60,8 @@ FINETUNE_RECIPES = {
         Regularisation(mixup=0.8, cutmix=1.0, augment="rand-m9-mstd0.5-inc1", erasing=0.25, drop_path=0.1),
     ),
 }
-"""``deit``: the rate in the middle is DeiT's, 5e-4 for 512 images. Its repeated augmentation, its moving average of the
-weights and a least rate are left out."""
+"""``deit``: the middle rate is DeiT's, 5e-4 for 512 images. Its repeated augmentation, its moving average of the
+weights and its smallest rate are left out."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Length:
 
     Attributes:
         epochs: Passes over the training images.
-        min_steps: Further passes until there were so many steps.
+        min_steps: More passes are added until there are this many steps.
         warmup: Share of the steps in which the rate rises.
-        batch_size: Images in a step.
+        batch_size: Images per step.
     """
 
     epochs: int
@@ -81,7 +81,7 @@ class Length:
     batch_size: int
 
     def on(self, images: int) -> tuple[int, int]:
-        """Epochs, and steps in each of them, on so many images."""
+        """Number of epochs, and of steps per epoch, for this number of images."""
         per_epoch = max(1, images // min(self.batch_size, images))
         return max(self.epochs, math.ceil(self.min_steps / per_epoch)), per_epoch
 
@@ -95,7 +95,7 @@ def fine_tune(
     seed: int,
     head1: nn.Module | None,
 ) -> Network:
-    """A network that was trained on some images.
+    """Train a network on some images and return it.
 
     Args:
         task: the encoder and the data.
@@ -103,8 +103,8 @@ def fine_tune(
         length: for how long.
         setting: rate for a batch of 256 images, and weight decay.
         rows: numbers of the training images.
-        seed: of first weights, order and views.
-        head1: the first layer of the trained head, to begin there; None: at the features.
+        seed: seed of initial weights, order and views.
+        head1: the first layer of the trained head, which is then trained too; None: classify the features.
     """
     info, device = task.encoder.info, task.machine.device
     batch = min(length.batch_size, len(rows))
@@ -163,10 +163,10 @@ def fine_tune(
 def make_optimizer(
     network: Network, recipe: FinetuneRecipe, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """SGD or AdamW; vectors (biases and norms) are not decayed, and layers near the image learn more slowly.
+    """SGD or AdamW; vectors (biases and norms) have no weight decay, and layers near the image have a lower rate.
 
-    The head, with the first layer of the trained one where that is kept, has the full rate ``lr``; the layer before it
-    ``layer_decay`` of it, the one before that its square.
+    The classifier (and the first layer of the trained head, if used) has the full rate ``lr``; the layer before it has
+    ``layer_decay`` times this rate, the next one its square times the rate, and so on.
     """
     from timm.optim import param_groups_layer_decay  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Many linear classifiers of the same features at once: scores, gradients and steps of SGD."""
+"""Train many linear classifiers on the same features at once: scores, gradients and steps of SGD."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Heads(NamedTuple):
     bias: Tensor
 
     def logits(self, x: Tensor) -> Tensor:
-        """Scores (n, H, C) of features (n, d), by one product of matrices."""
+        """Scores (n, H, C) of features (n, d), by one matrix product."""
         return (x @ self.weight.flatten(1)).view(len(x), *self.bias.shape) + self.bias
 
     def gradients(self, x: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What the ELEVATER protocol trains: one interface of linear classifiers and whole networks."""
+"""What the ELEVATER protocol trains: one interface for linear classifiers and whole networks."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -9,10 +9,10 @@ from cacr.evaluation.engine.tuning import Setting
 
 
 class Learner(Protocol):
-    """What is trained on some training images, given by their numbers, with given settings.
+    """Trains with given settings on some training images, given by their numbers.
 
     Attributes:
-        side_by_side: Whether all settings that are asked for at once are trained at once.
+        side_by_side: Whether settings that are asked for together are trained at the same time.
     """
 
     side_by_side: bool
@@ -23,11 +23,11 @@ class Learner(Protocol):
         """The scores of each setting on ``judge``, after each epoch."""
 
     def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
-        """The scores on the test images after the epochs that were judged, the last one last."""
+        """The scores on the test images after the tested epochs, the last one last."""
 
 
 class LearnerKind(Protocol):
-    """A class of learners."""
+    """A kind of learner."""
 
     side_by_side: bool
 

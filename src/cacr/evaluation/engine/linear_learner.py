@@ -1,4 +1,4 @@
-"""Linear classifiers on cached features, as the ELEVATER protocol trains them."""
+"""Linear classifiers on cached features, trained as in the ELEVATER protocol."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ class LinearLearner:
 
     Args:
         task: The encoder and the data.
-        used: The training images that will be asked for; only they are encoded.
+        used: The training images that may be used; only they are encoded.
         after_epoch: Called after every epoch of training.
     """
 
@@ -27,21 +27,21 @@ class LinearLearner:
         self._task, self._after_epoch = task, after_epoch
         self._metric = METRICS[task.data.metric]
         self._train, read = task.encode(task.data.train.subset(used), task.data.train_labels[used])
-        # Where an image of the source is among the features; one that could not be read is nowhere.
+        # The position of each image among the features; unreadable images have none.
         self._place = np.full(len(task.data.train), -1)
         self._place[used[read.numpy()]] = np.arange(len(read))
 
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
     ) -> list[list[float]]:
-        """All settings are trained side by side."""
+        """Trains all settings at the same time."""
         places = self._places(judge)
         return self._curves(
             settings, train, self._train.values[places], self._train.labels[places], epochs, seed
         )
 
     def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
-        """Judged after every epoch."""
+        """Tested after every epoch."""
         test = self._task.test
         return self._curves([setting], train, test.values, test.labels, epochs, seed)[0]
 

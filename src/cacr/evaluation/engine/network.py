@@ -1,4 +1,4 @@
-"""A whole network to fine-tune: an encoder, or one with the first layer of its head, batch norm, a linear layer."""
+"""A whole network to fine-tune: an encoder, optionally the first layer of its head, batch norm, a linear layer."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from cacr.randomness import mixed_seed
 from cacr.training.schedules import Schedule
 
 FIRST_IMAGES = 1024
-"""Images whose features give batch norm its first statistics."""
+"""Number of images for the initial statistics of batch norm."""
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 """Images (n, 3, s, s), normalised, with labels (n,) or (n, classes)."""
@@ -25,12 +25,12 @@ class Network(nn.Module):
     """Scores (n, classes) of normalised images (n, 3, s, s).
 
     Args:
-        encoder: Its backbone is copied: the encoder itself stays as it is.
+        encoder: Its backbone is copied; the encoder itself does not change.
         classes: Number of classes.
-        seed: Of the linear layer's first weights.
-        device: Where to train.
-        head1: The first layer of a head, features (n, feature_dim) -> (n, hidden), to be trained with the backbone;
-            None: the features themselves are classified.
+        seed: Seed of the initial weights of the linear layer.
+        device: Device for training.
+        head1: The first layer of a head, features (n, feature_dim) -> (n, hidden), trained with the backbone; None:
+            the features are classified.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Network(nn.Module):
 
     @torch.inference_mode()
     def begin_at(self, images: Iterable[Tensor]) -> None:
-        """Set the running statistics of the last batch norm to those of what it will see of some images.
+        """Set the running statistics of the last batch norm to those of some images.
 
-        From 0 and 1, where they start otherwise, a short training would not get them to features of another
-        scale, and the network would be judged with the wrong ones.
+        They would otherwise start at 0 and 1. A short training could not adapt them to features of another scale, and
+        the network would be tested with wrong statistics.
         """
         self.eval()
         features = torch.cat([self.head1(self.backbone(batch)).float() for batch in images])
@@ -73,7 +73,7 @@ class Network(nn.Module):
 
 
 def _outputs(layers: nn.Module) -> int:
-    """Width of what comes out of layers."""
+    """Width of the output of layers."""
     return next(layer.out_features for layer in layers.modules() if isinstance(layer, nn.Linear))
 
 
@@ -94,19 +94,19 @@ def train_network(
     mix: Mix | None = None,
     after_epoch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Train for some epochs; a batch of one image, which has no variance, is passed over.
+    """Train for some epochs; a batch of a single image, which has no variance, is skipped.
 
-    A training whose loss is no number any more is given up: nothing would come of it.
+    If the loss is no longer a number, the training stops early.
 
     Args:
         network: Trained in place.
-        optimizer: Of its parameters; each group's ``lr`` is its highest rate.
-        batches: Those of an epoch, by its number.
+        optimizer: Optimiser of its parameters; ``lr`` of each group is its peak rate.
+        batches: The batches of an epoch, by its number.
         epochs: Passes over the images.
-        per_epoch: Batches in an epoch.
-        label_smoothing: Share of the target that is spread over all classes.
-        rate: Factor on the learning rates, by the number of the step; constant if not given.
-        mix: Changes batches, and gives shares of the classes, smoothed already, in place of labels.
+        per_epoch: Batches per epoch.
+        label_smoothing: Share of the target that is divided among all classes.
+        rate: Factor on the learning rates by step; constant if not given.
+        mix: Changes batches, and returns class shares, already smoothed, instead of labels.
         after_epoch: Called after every epoch.
     """
     highest = [group["lr"] for group in optimizer.param_groups]
@@ -139,12 +139,12 @@ def scores_of(network: Network, batches: Batches) -> tuple[Tensor, Tensor]:
 
 
 def _loss_of_shares(network: Network, images: Tensor, shares: Tensor) -> Tensor:
-    """Cross-entropy of images that show several classes to some shares, (n, classes), which sum to 1."""
+    """Cross-entropy of images with class shares (n, classes), which sum to 1."""
     return cross_entropy(network(images), shares)
 
 
 def _loss(scores: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-    """Cross-entropy, or its binary form where images show several classes."""
+    """Cross-entropy, or binary cross-entropy if images show several classes."""
     if labels.ndim == 2:
         return binary_cross_entropy_with_logits(scores, labels)
     return cross_entropy(scores, labels, label_smoothing=label_smoothing)

@@ -1,4 +1,4 @@
-"""Whole networks, as the ELEVATER protocol trains them."""
+"""Whole networks, trained as in the ELEVATER protocol."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from cacr.features.room import images_that_fit, require_learning
 from cacr.randomness import generator
 
 HELD_BYTES = 2**30
-"""Images that take less memory are decoded once; more are decoded in every epoch."""
+"""Largest size of images that are decoded once and kept in memory; more are decoded in every epoch."""
 
 
 class NetworkLearner:
@@ -29,7 +29,7 @@ class NetworkLearner:
 
     Args:
         task: The encoder and the data.
-        used: The training images that will be asked for.
+        used: The training images that may be used.
         after_epoch: Called after every epoch of training.
     """
 
@@ -46,7 +46,7 @@ class NetworkLearner:
             self._hold(used)
 
     def _hold(self, used: Indices) -> None:
-        """Decode and crop images once; one that cannot be read has no place among them."""
+        """Decode and crop images once; unreadable images have no position among them."""
         loader = self._loader(self._task.data.train.subset(used), self._task.machine.batch_size)
         batches = [(images.cpu(), index) for images, index in loader.epoch(0)]
         self._task.problems.extend(loader.problems)
@@ -57,7 +57,7 @@ class NetworkLearner:
     def validate(
         self, settings: Sequence[Setting], train: Indices, judge: Indices, epochs: int, seed: int
     ) -> list[list[float]]:
-        """One setting after the other."""
+        """Trains one setting after the other."""
         found = []
         for setting in settings:
             curve: list[float] = []
@@ -66,11 +66,11 @@ class NetworkLearner:
                 curve.append(self._metric(*scores_of(network, self._batches(judge, None, 0))))
 
             self._train(setting, train, epochs, seed, after)
-            found.append(curve + [0.0] * (epochs - len(curve)))  # a training that was given up gets nothing
+            found.append(curve + [0.0] * (epochs - len(curve)))  # epochs after an early stop score 0
         return found
 
     def final(self, setting: Setting, train: Indices, epochs: int, seed: int) -> list[float]:
-        """Judged after the last epoch only: a pass over the test images can take longer than an epoch."""
+        """Tested only after the last epoch: a pass over the test images can take longer than an epoch."""
         network = self._train(setting, train, epochs, seed, lambda network: None)
         return [self._metric(*scores_of(network, self._test_batches()))]
 
@@ -102,7 +102,7 @@ class NetworkLearner:
         return network
 
     def _batches(self, rows: Indices, seed: int | None, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Images of these numbers, in another order in every epoch, or in theirs without a seed."""
+        """Batches of these images, in a new order in every epoch; without a seed, in the given order."""
         device = self._task.machine.device
         if self._held is None:
             shuffled = seed is not None

@@ -1,4 +1,4 @@
-"""Many linear classifiers on cached features at once: the linear probe of the ELEVATER benchmark."""
+"""The linear probe of the ELEVATER benchmark: many linear classifiers on cached features at once."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,31 +28,31 @@ def train_probes(
     seed: int,
     after_epoch: Callable[[Tensor], None],
 ) -> None:
-    """Train one classifier for each setting, all on the same batches and from the same first weights.
+    """Train one classifier per setting, all on the same batches and with the same initial weights.
 
-    Each is batch norm without parameters and a linear layer, trained by SGD with momentum 0.9 and a constant
-    rate on batches of 64; the weight decay holds for weights and biases. The loss is cross-entropy, or binary
-    cross-entropy where labels are (n, classes).
+    Each is batch norm without parameters and a linear layer, trained by SGD with momentum 0.9 and a constant rate on
+    batches of 64; weight decay applies to weights and biases. The loss is cross-entropy, or binary cross-entropy if
+    labels are (n, classes).
 
-    Batch norm has the statistics of all features that are learned from. Its running averages estimate them, but
-    start at 0 and 1 and need hundreds of steps to forget it: five labels of ten classes give fifty.
+    Batch norm has the statistics of all training features. Its running averages would estimate them, but start at 0
+    and 1 and need hundreds of steps to adapt: five labels for each of ten classes give fifty steps.
 
     Args:
         features: (n, d).
         labels: (n,) classes or (n, classes) of zeros and ones.
-        rows: Numbers of the features to learn from.
-        judged: (m, d) features to judge.
-        settings: H of them.
+        rows: Numbers of the features to train on.
+        judged: (m, d) features to predict.
+        settings: H settings.
         classes: Number of classes C.
         epochs: Passes over the features.
-        seed: Of the first weights and the order.
-        after_epoch: Called after every epoch with the scores (m, H, C) of the judged features.
+        seed: Seed of initial weights and order.
+        after_epoch: Called after every epoch with the scores (m, H, C) of the ``judged`` features.
     """
     rows = rows.to(labels.device)
     scaling = standardised(features, rows)
     probes = Probes(scaling, classes, settings, seed)
     inside, outside = scaling(judged), scaling.outside(judged) @ probes.first
-    # Few features are small once they are expressed in their span; many are scaled when they are used.
+    # Few features become small in a basis of their span; many features are scaled when they are used.
     small = None if scaling.basis is None else scaling(features[rows])
     for epoch in range(epochs):
         order = torch.randperm(len(rows), generator=generator("shots", seed, epoch)).to(rows.device)
@@ -63,10 +63,10 @@ def train_probes(
 
 
 class Probes:
-    """H classifiers while they are trained.
+    """H classifiers during training.
 
     Attributes:
-        first: (d, C) the weights that all of them started with.
+        first: (d, C) the initial weights of all of them.
         heads: Weights and biases, in the basis of the scaling.
     """
 
@@ -78,21 +78,21 @@ class Probes:
         self.first = layer.weight.detach().T
         inside = self.first if scaling.basis is None else scaling.basis.T @ self.first
         self.heads = Heads(inside[:, None].repeat(1, count, 1), layer.bias.detach().repeat(count, 1))
-        self._left = like.new_ones(count, 1)  # factor on what the first weights have outside of the span
+        self._left = like.new_ones(count, 1)  # factor on the part of the initial weights outside of the span
         self._lr = like.new_tensor([setting.lr for setting in settings])[:, None]
         self._decay = like.new_tensor([setting.weight_decay for setting in settings])[:, None]
         self._inertia = [torch.zeros_like(value) for value in (*self.heads, self._left)]
 
     def step(self, x: Tensor, labels: Tensor) -> None:
         """One step of SGD on a batch (n, r) with labels (n,) or (n, C)."""
-        # The loss is a mean over images; the binary one is a mean over classes too.
+        # The loss is a mean over images; the binary loss is also a mean over classes.
         slope = slopes(self.heads.logits(x), labels) / labels.numel()
         gradients = (*self.heads.gradients(x, slope), None)
         for value, gradient, inertia in zip((*self.heads, self._left), gradients, self._inertia, strict=True):
             momentum_step(value, gradient, inertia, self._lr, self._decay)
 
     def __call__(self, inside: Tensor, outside: Tensor) -> Tensor:
-        """Scores (m, H, C) of features (m, r), and of what they score outside of the span, (m, C), at first."""
+        """Scores (m, H, C) of features (m, r), given their initial scores (m, C) outside of the span."""
         return self.heads.logits(inside) + self._left * outside[:, None]
 
 
@@ -104,7 +104,7 @@ def standardised(features: Tensor, rows: Tensor) -> Scaling:
 
 
 def moments(features: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance (d,) of some rows of features, which are looked at block by block."""
+    """Mean and variance (d,) of some rows of features, computed block by block."""
     blocks = torch.split(rows, BLOCK)
     mean = torch.stack([features[block].double().sum(dim=0) for block in blocks]).sum(dim=0) / len(rows)
     squares = torch.stack([(features[block] - mean).square().sum(dim=0) for block in blocks])

@@ -1,7 +1,7 @@
-"""What keeps a large network from learning its training images by heart (DeiT's recipe), by timm.
+"""Regularisation for fine-tuning large networks (DeiT's recipe), by timm.
 
-Images are changed at random (RandAugment) and partly erased, two of them are mixed or cut into one another with their
-labels, and residual paths are left out.
+Images are changed at random (RandAugment) and partly erased. Two images are mixed (mixup) or one is pasted into
+another (cutmix), together with their labels. Residual paths are dropped (stochastic depth).
 """
 
 import contextlib
@@ -17,22 +17,23 @@ from torch import Tensor, nn
 from cacr.randomness import mixed_seed
 
 Mix = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Images (n, 3, s, s) with labels (n,) -> mixed images with shares (n, classes) of the classes."""
+"""Images (n, 3, s, s) with labels (n,) -> mixed images with class shares (n, classes)."""
 
 SWITCH = 0.5
-"""Probability with which a batch is cut into itself rather than mixed, where both are asked for."""
+"""Probability of cutmix instead of mixup for a batch, if both are used."""
 
 
 @dataclass(frozen=True)
 class Regularisation:
-    """How strong each means is; 0 or empty: not used.
+    """Strength of each part; 0 or empty: not used.
 
     Attributes:
         mixup: alpha of the Beta distribution of the share of the other image.
-        cutmix: alpha of the same for the area that is cut out of the other image.
-        augment: RandAugment as timm writes it, such as ``rand-m9-mstd0.5-inc1``.
-        erasing: probability with which a rectangle of an image becomes noise.
-        drop_path: probability with which the last residual path is left out for an image; it grows linearly to there.
+        cutmix: alpha of the Beta distribution of the area of the other image.
+        augment: RandAugment in timm's notation, such as ``rand-m9-mstd0.5-inc1``.
+        erasing: probability that a rectangle of an image becomes noise.
+        drop_path: probability that the last residual path is dropped for an image; it grows linearly from the first
+            path.
     """
 
     mixup: float = 0.0
@@ -47,8 +48,8 @@ NONE = Regularisation()
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed what timm draws from (Python's, NumPy's and torch's global generators), and put it all back afterwards."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  (timm knows no generators)
+    """Seed the global generators of Python, NumPy and torch, which timm uses, and restore them afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  (timm does not take generators)
     with torch.random.fork_rng(devices=[]):
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
@@ -61,16 +62,16 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def _posterized(image: Image.Image, bits: int, **unused: object) -> Image.Image:
-    """So many bits of every colour, and at least one: at its strongest timm asks for none, which Pillow refuses."""
+    """Keep this number of bits per colour, at least one: timm may ask for 0 bits, which Pillow refuses."""
     return ImageOps.posterize(image, min(8, max(1, bits)))
 
 
 class PixelChange:
-    """RandAugment of pixels; picklable, for processes that decode.
+    """RandAugment of pixels; can be pickled for decoding processes.
 
     Args:
         augment: see :class:`Regularisation`.
-        mean: colour in [0, 1] of what turned and moved images leave empty.
+        mean: colour in [0, 1] that fills empty areas of rotated and moved images.
     """
 
     def __init__(self, augment: str, mean: tuple[float, ...]) -> None:
@@ -84,16 +85,16 @@ class PixelChange:
         self._change: Callable[[Image.Image], Image.Image] = change
 
     def __call__(self, pixels: Tensor, seed: int) -> Tensor:
-        """One image, uint8 (3, height, width), changed as the seed says."""
+        """Change one image, uint8 (3, height, width); the seed decides how."""
         with seeded(seed):
             changed = self._change(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
         return torch.from_numpy(np.array(changed)).permute(2, 0, 1)
 
 
 def mixing(how: Regularisation, classes: int, label_smoothing: float, seed: int) -> Mix | None:
-    """Mixes and erases batches in place of their labels alone; None where neither is asked for.
+    """A function that mixes and erases batches; None if neither is used.
 
-    Every batch draws from a seed of its own, made of ``seed`` and its number.
+    Every batch has its own seed, from ``seed`` and its number.
     """
     from timm.data.mixup import Mixup
     from timm.data.random_erasing import RandomErasing
@@ -110,11 +111,11 @@ def mixing(how: Regularisation, classes: int, label_smoothing: float, seed: int)
         nonlocal batch
         batch += 1
         with seeded(mixed_seed("mix", seed, batch)):
-            images = images.contiguous().clone()  # it is changed in place
+            images = images.contiguous().clone()  # changed in place below
             if how.erasing:
                 erase = RandomErasing(how.erasing, mode="pixel", device=str(images.device))  # type: ignore[no-untyped-call]
                 images = erase(images)
-            even = len(images) // 2 * 2  # timm mixes a batch with its mirror image
+            even = len(images) // 2 * 2  # timm mixes a batch with its reverse
             if mixes:
                 images, shares = mixup(images[:even], labels[:even])
             else:
@@ -125,13 +126,13 @@ def mixing(how: Regularisation, classes: int, label_smoothing: float, seed: int)
 
 
 def smoothed(labels: Tensor, classes: int, label_smoothing: float) -> Tensor:
-    """Shares (n, classes): 1 - s of the own class, and s spread over all."""
+    """Class shares (n, classes): 1 - s for the own class, plus s divided among all classes."""
     shares = nn.functional.one_hot(labels, classes).float()
     return shares * (1 - label_smoothing) + label_smoothing / classes
 
 
 _PATHS = ("drop_path", "drop_path1", "drop_path2")
-"""What timm calls the places where residual paths may be left out: in ResNets and others, and in transformers."""
+"""timm's attribute names of droppable residual paths: in ResNets and others, and in transformers."""
 
 
 def residual_paths(network: nn.Module) -> list[nn.Module]:
@@ -140,7 +141,7 @@ def residual_paths(network: nn.Module) -> list[nn.Module]:
 
 
 def drop_paths(network: nn.Module, most: float) -> None:
-    """Leave residual paths out, of each image anew, with probabilities that grow linearly from 0 to ``most``."""
+    """Drop residual paths per image, with probabilities that grow linearly from 0 to ``most``."""
     from timm.layers.drop import DropPath
 
     blocks = residual_paths(network)

@@ -1,4 +1,4 @@
-"""Linear probes on features of fresh random views, which are used and forgotten: nothing of the data is held."""
+"""Linear probes on features of new random views, which are used once: no features are stored."""
 
 import copy
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from cacr.training.schedules import Schedule
 from cacr.views import Augmentation
 
 TEST_BLOCK = 16_384
-"""Test features that are judged at once."""
+"""Number of test features per batch."""
 
 
 def streamed_probe(
@@ -33,21 +33,21 @@ def streamed_probe(
     first: Callable[[nn.Linear], None] = lambda layer: None,
     drift: bool = False,
 ) -> Score:
-    """Train a linear layer on frozen features; the last epoch is the score.
+    """Train a linear layer on frozen features; the score is that of the last epoch.
 
-    The best epoch on the test images stands beside it, as ``best``: it is chosen on the test images and is no fair
-    estimate.
+    The best epoch on the test images is also returned, as ``best``. It is chosen on the test images, so it is not a
+    fair estimate.
 
     Args:
         task: The encoder and the data.
-        view: What a training image goes through.
+        view: Augmentation of a training image.
         epochs: Passes over the training images.
-        batch_size: Images in a step.
-        optimizer: Makes the optimiser, with the highest learning rate.
-        rate: Factor on the learning rate, of the epoch that begins (0, 1, ...).
-        protocol: Whose setting ``batch_size`` is.
-        first: Sets the layer's first weights.
-        drift: Let batch norm in the encoder go on learning statistics, on a copy: what HCL's code did.
+        batch_size: Images per step.
+        optimizer: Makes the optimiser, with the peak learning rate.
+        rate: Factor on the learning rate, by the number of the epoch (0, 1, ...).
+        protocol: Protocol that has the setting ``batch_size``.
+        first: Sets the initial weights of the layer.
+        drift: Let the encoder's batch norm update its statistics, on a copy: as in HCL's code.
     """
     device = task.machine.device
     encoder = _drifting(task.encoder) if drift else task.encoder
@@ -72,7 +72,7 @@ def streamed_probe(
         for group, lr in zip(stepper.param_groups, highest, strict=True):
             group["lr"] = lr * rate(epoch)
         for features, index in crops.epoch(epoch):
-            # Tensors made in inference mode cannot be saved for the backward pass; a copy can.
+            # Tensors from inference mode cannot be saved for the backward pass; a copy can.
             loss = cross_entropy(classifier(features.clone()), labels[index].to(device))
             stepper.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -94,7 +94,7 @@ def _judge(classifier: nn.Linear, values: torch.Tensor, labels: torch.Tensor, me
 
 
 def _untrained(task: Task, first: Callable[[nn.Linear], None]) -> nn.Linear:
-    """A linear layer with the first weights of the task's seed."""
+    """A linear layer with the initial weights of the task's seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(task.seed)
         classifier = nn.Linear(task.encoder.info.feature_dim, task.data.classes)
@@ -103,17 +103,17 @@ def _untrained(task: Task, first: Callable[[nn.Linear], None]) -> nn.Linear:
 
 
 def _drifting(encoder: Encoder) -> Encoder:
-    """A copy, so that the encoder that was given stays as it is."""
+    """A copy, so that the given encoder does not change."""
     return Encoder(copy.deepcopy(encoder.backbone), encoder.info)
 
 
 def plain_crop(task: Task) -> Augmentation:
-    """Random resized crop of 8 to 100 % of the area, mirrored and turned as in pretraining; colours untouched."""
+    """Random resized crop of 8 to 100 % of the area, flipped and rotated as in pretraining; colours are not changed."""
     info = task.encoder.info
     return as_trained(Augmentation(info.image_size, scale=(0.08, 1.0)), info)
 
 
 def small_weights(layer: nn.Linear) -> None:
-    """Weights from N(0, 0.01), no bias at first."""
+    """Weights from N(0, 0.01), biases 0."""
     nn.init.normal_(layer.weight, std=0.01)
     nn.init.zeros_(layer.bias)

@@ -1,4 +1,4 @@
-"""Choosing a learning rate and a weight decay by what they give on validation images."""
+"""Choose a learning rate and a weight decay by their scores on validation images."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ DECAYS = tuple(float(decay) for decay in np.logspace(-6, 6, 97))
 """Weight decays of the protocol, from weak to strong."""
 
 COARSE, FIRST_STEP = 16, 8
-"""Every sixteenth weight decay is tried first; then steps of 8, 4, 2 and 1 from the best one so far."""
+"""Every sixteenth weight decay is tried first; then steps of 8, 4, 2 and 1 from the best one."""
 
 QUICK_LRS, QUICK_DECAYS = LRS[3:], DECAYS[:33:16]
-"""``quick``: 0.001, 0.01, 0.1 and 1e-6, 1e-4, 0.01, each with each, and nothing between them."""
+"""``quick``: all combinations of 0.001, 0.01, 0.1 and 1e-6, 1e-4, 0.01."""
 
 Search = Literal["elevater", "quick", "optuna"]
 
 
 class Setting(NamedTuple):
-    """One way to train."""
+    """A learning rate and a weight decay."""
 
     lr: float
     weight_decay: float
@@ -36,7 +36,7 @@ Measure = Callable[[Sequence[Setting]], Sequence[float]]
 
 @dataclass(frozen=True)
 class Choice:
-    """The best setting, and all that were tried, in the order of the protocol, with their scores."""
+    """The best setting, and all settings that were tried, in the order of the protocol, with their scores."""
 
     best: Setting
     score: float
@@ -44,14 +44,14 @@ class Choice:
 
 
 def choose(search: Search, measure: Measure, *, trials: int, seed: int) -> Choice:
-    """Search for the setting with the highest score; of equal ones the first.
+    """Search for the setting with the highest score; the first of equal ones.
 
     Args:
         search: ``elevater``: at most 90 settings; ``quick``: nine of them; ``optuna``: ``trials`` settings
             drawn by its tree-structured Parzen estimator from the same ranges.
-        measure: Trains and judges.
-        trials: Of optuna.
-        seed: Of optuna.
+        measure: Trains and returns scores.
+        trials: Number of trials of optuna.
+        seed: Seed of optuna.
     """
     if search == "elevater":
         return _choose_elevater(measure)
@@ -68,7 +68,7 @@ def choose(search: Search, measure: Measure, *, trials: int, seed: int) -> Choic
 
 
 def decay_search() -> Generator[list[int], Sequence[float], None]:
-    """The protocol's search for one learning rate: yields numbers of weight decays, is sent their scores."""
+    """The protocol's search for one learning rate: yields numbers of weight decays, receives their scores."""
     numbers = list(range(0, len(DECAYS), COARSE))
     peak, best = -1, -float("inf")
     step = COARSE
@@ -83,7 +83,7 @@ def decay_search() -> Generator[list[int], Sequence[float], None]:
 
 
 def _choose_elevater(measure: Measure) -> Choice:
-    """All learning rates go through their searches side by side: none looks at another's scores."""
+    """The searches of all learning rates run side by side; they do not depend on each other."""
     searches = {lr: decay_search() for lr in LRS}
     asked = {lr: next(search) for lr, search in searches.items()}
     tried: dict[float, list[tuple[Setting, float]]] = {lr: [] for lr in LRS}
@@ -133,12 +133,12 @@ def choose_by_optuna(
 
 
 def best_of(tried: Sequence[tuple[Setting, float]]) -> Choice:
-    """The setting with the highest score; of equal ones the first."""
+    """The setting with the highest score; the first of equal ones."""
     scores = [_comparable(score) for _, score in tried]
     first = scores.index(max(scores))
     return Choice(tried[first][0], scores[first], tuple(tried))
 
 
 def _comparable(score: float) -> float:
-    """A score, or 0 for a training that ended in nothing."""
+    """The score, or 0 if it is not a number."""
     return score if score == score else 0.0

@@ -1,4 +1,4 @@
-"""One file for each protocol, with its settings; they register themselves when they are imported here."""
+"""One file per protocol, with its settings; importing this package registers them."""
 
 from cacr.evaluation.protocols import (  # noqa: F401
     captions,

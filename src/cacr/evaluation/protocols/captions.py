@@ -1,4 +1,4 @@
-"""Images and captions that look for each other."""
+"""Retrieval between images and captions."""
 
 from typing import Any, ClassVar
 
@@ -12,18 +12,18 @@ from cacr.features.neighbours import nearest_keys
 from cacr.features.pairing import KS, Pairing, find_captions, find_images, same_sentences
 
 CONFUSED = 20
-"""Captions that are taken for another image's, named at most."""
+"""Largest number of confused captions that are named."""
 
 
 SHOWN, NEGATIVES = 12, 3
-"""Images whose weights are kept, and captions of others for each of them."""
+"""Number of images whose caption weights are stored, and number of captions of other images for each of them."""
 
 QUERIES = 1024
-"""Images that look for their nearest caption at once."""
+"""Images per batch in the search for the nearest caption."""
 
 
 class CaptionsSettings(ProtocolSettings):
-    """Search for captions by images, and for images by captions."""
+    """Settings of the retrieval between images and captions."""
 
     own_measure: ClassVar[bool] = True
     quick: ClassVar[bool] = True
@@ -32,10 +32,10 @@ class CaptionsSettings(ProtocolSettings):
 
 @PROTOCOLS.register("captions")
 def captions(task: Task, settings: CaptionsSettings) -> Score:
-    """Test images find their captions and captions their images: recall@1, 5 and 10 both ways."""
+    """Images find their captions, and captions their images: recall@1, 5 and 10 in both directions."""
     source = task.data.test
     features, index = task.encode(source, np.zeros(len(source), dtype=np.int64))
-    assert source.captions is not None  # open_judged has seen to it
+    assert source.captions is not None  # checked by open_judged
     told = [source.captions[number] for number in index.tolist()]
     sentences = [sentence for each in told for sentence in each]
     owner = torch.tensor([number for number, each in enumerate(told) for _ in each])
@@ -63,7 +63,7 @@ def captions(task: Task, settings: CaptionsSettings) -> Score:
 
 
 def _by_chance(ways: dict[str, Pairing]) -> str:
-    """What recall is by chance, in words."""
+    """Describe the recall by chance."""
     found = ", ".join(f"{name} {way.chance(KS[-1]):.1%}" for name, way in ways.items())
     return f"recall@{KS[-1]} by chance: {found}"
 
@@ -71,10 +71,10 @@ def _by_chance(ways: dict[str, Pairing]) -> str:
 def _weights(
     images: Tensor, texts: Tensor, owner: Tensor, same: Tensor, sentences: list[str], scale: float
 ) -> list[dict[str, Any]]:
-    """How images, evenly over all of them, weigh captions: those of others that weigh most, 1 being the average.
+    """How images weight captions of other images: the largest weights, relative to the average, for a sample of images.
 
-    The weight of caption j is that of a negative, softmax_j(scale cos), times the number of negatives. Of equal
-    captions one is named.
+    The weight of caption j is that of a negative, softmax_j(scale cos), times the number of negatives. Equal captions
+    are named once.
     """
     found = []
     for image in torch.linspace(0, len(images) - 1, min(SHOWN, len(images))).round().long().tolist():
@@ -83,7 +83,7 @@ def _weights(
             continue
         cosines = texts @ images[image]
         weights = (scale * cosines[others]).softmax(0) * len(others)
-        heaviest: dict[int, int] = {}  # of each sentence
+        heaviest: dict[int, int] = {}  # per caption
         for place in weights.argsort(descending=True, stable=True).tolist():
             heaviest.setdefault(int(same[others[place]]), place)
         own = int((owner == image).nonzero()[0])
@@ -103,7 +103,7 @@ def _weights(
 def _confused(
     images: Tensor, texts: Tensor, owner: Tensor, same: Tensor, sentences: list[str]
 ) -> list[dict[str, Any]]:
-    """Images whose nearest caption is another image's: the ones that are surest of it first."""
+    """Images whose nearest caption belongs to another image, the most confident first."""
     nearest = [nearest_keys(part, texts, 1) for part in torch.split(images, QUERIES)]
     best, place = (torch.cat(parts).flatten() for parts in zip(*nearest, strict=True))
     cosines = (images[owner] * texts).sum(dim=1)

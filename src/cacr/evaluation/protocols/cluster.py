@@ -1,4 +1,4 @@
-"""Clusters found without labels, compared with the classes."""
+"""Clusters found without labels, compared with classes."""
 
 from typing import Annotated, ClassVar
 
@@ -20,25 +20,26 @@ Integers = NDArray[np.int64]
 
 
 class ClusterSettings(ProtocolSettings):
-    """k-means on read features of unit length, compared with the classes."""
+    """k-means on read features, compared with the classes."""
 
     own_measure: ClassVar[bool] = True
     needs: ClassVar[Needs] = "images"
     quick: ClassVar[bool] = True
 
     clusters: Annotated[int, Field(ge=1, le=1_000_000)] | Auto = Field(
-        "auto", description="clusters; auto: as many as classes, or without labels where they are most apart"
+        "auto",
+        description="number of clusters; auto: the number of classes, or without labels the clearest number",
     )
-    restarts: int = Field(10, ge=1, le=1000, description="starts of k-means; the tightest clusters are kept")
+    restarts: int = Field(10, ge=1, le=1000, description="number of starts of k-means; the best one is used")
     reader: ReaderKind = reader_field()
     reader_components: int = components_field()
 
 
 @PROTOCOLS.register("cluster")
 def cluster(task: Task, settings: ClusterSettings) -> Score:
-    """k-means of the training features; test images in their clusters against classes: NMI, ARI, accuracy.
+    """k-means of the training features; clusters of test images compared with classes: NMI, ARI, accuracy.
 
-    Without labels it tells how clearly the clusters are apart: the silhouette, from -1 to 1.
+    Without labels: the silhouette, from -1 to 1, which says how clearly the clusters are separated.
     """
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
@@ -51,7 +52,7 @@ def cluster(task: Task, settings: ClusterSettings) -> Score:
     else:
         clusters = task.data.classes or choose_number(train, seed=task.seed, progress=task.progress)
     if clusters > len(train):
-        raise UserError(f"there are {len(train)} training images for {clusters} clusters; give more images")
+        raise UserError(f"{len(train)} training images are too few for {clusters} clusters: give more images")
     model = best_kmeans(train, clusters, settings.restarts, task.seed, task.progress)
     found: Integers = model.predict(test).astype(np.int64)
     details = {"clusters": clusters, "used": len(np.unique(found)), "inertia": float(model.inertia_)}
@@ -72,10 +73,10 @@ def cluster(task: Task, settings: ClusterSettings) -> Score:
 
 
 def matched_accuracy(labels: Integers, clusters: Integers) -> float:
-    """Share of right images after the best one-to-one matching of clusters with classes.
+    """Accuracy after the best one-to-one matching of clusters with classes.
 
-    max over injective m of (1/n) sum_i [m(cluster_i) = label_i], found by the Hungarian method. The matching
-    uses the labels, so a random clustering of a few images scores above chance.
+    max over injective m of (1/n) sum_i [m(cluster_i) = label_i], found by the Hungarian method. The matching uses the
+    labels, so a random clustering of a few images scores above chance.
 
     Args:
         labels: (n,) classes.

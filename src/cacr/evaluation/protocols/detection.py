@@ -1,4 +1,4 @@
-"""Boxes around objects: a Faster R-CNN on the encoder, trained and judged."""
+"""Object detection: a Faster R-CNN trained on the encoder."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ class DetectionSettings(DetectorSettings):
 
 @PROTOCOLS.register("detection")
 def detection(task: DetectionTask, settings: DetectionSettings) -> Score:
-    """Boxes around objects, by a Faster R-CNN trained on the encoder: COCO's AP, and VOC's (extra: detection)."""
+    """Object detection: a Faster R-CNN trained on the encoder; AP of COCO and VOC (extra: detection)."""
     require_pycocotools()
     detections = detect(task, settings, protocol="detection", masks=False)
     truth, categories = task.data.test.objects, task.data.categories

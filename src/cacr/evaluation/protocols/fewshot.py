@@ -1,4 +1,4 @@
-"""The ELEVATER protocol with a few labels of each class, drawn several times."""
+"""The ELEVATER protocol with a few labels per class, drawn several times."""
 
 import numpy as np
 from pydantic import Field
@@ -13,15 +13,15 @@ from cacr.evaluation.registry import PROTOCOLS, Score
 
 
 class FewShotSettings(ElevaterSettings):
-    """The ELEVATER protocol with a few labels of each class."""
+    """The ELEVATER protocol with a few labels per class."""
 
-    labels_per_class: int = Field(5, ge=2, description="use so many labels of each class")
-    draws: int = Field(3, ge=1, le=1000, description="draws of those labels, for mean and spread")
+    labels_per_class: int = Field(5, ge=2, description="number of labels per class")
+    draws: int = Field(3, ge=1, le=1000, description="number of random draws of labels, for mean and spread")
 
 
 @PROTOCOLS.register("fewshot")
 def fewshot(task: Task, settings: FewShotSettings) -> Score:
-    """ELEVATER: a linear classifier, five labels a class, three draws, settings searched for."""
+    """ELEVATER: a linear classifier, five labels per class, three draws, with a search for settings."""
     return few_labels(task, settings, LinearLearner)
 
 

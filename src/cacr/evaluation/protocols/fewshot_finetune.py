@@ -1,4 +1,4 @@
-"""The ELEVATER protocol with a few labels of each class, the whole network trained."""
+"""The ELEVATER protocol with a few labels per class; the whole network is trained."""
 
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.network_learner import NetworkLearner
@@ -8,5 +8,5 @@ from cacr.evaluation.registry import PROTOCOLS, Score
 
 @PROTOCOLS.register("fewshot-finetune")
 def fewshot_finetune(task: Task, settings: FewShotSettings) -> Score:
-    """ELEVATER: the whole network, five labels a class, three draws, settings searched for."""
+    """ELEVATER: the whole network, five labels per class, three draws, with a search for settings."""
     return few_labels(task, settings, NetworkLearner)

@@ -1,4 +1,4 @@
-"""Fine-tuning: the whole network, end to end, by the recipe of its kind."""
+"""Fine-tuning of the whole network, with a recipe for its kind."""
 
 import math
 import re
@@ -29,19 +29,19 @@ from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.evaluation.results.metrics import METRICS
 
 AUGMENT = re.compile(r"rand(-(m|n|w|p|t|mmax|mstd|inc)[0-9.]+)*")
-"""RandAugment in timm's words."""
+"""RandAugment in timm's notation."""
 
 
 def _known_augment(text: str) -> str:
     if text not in ("auto", "none") and not AUGMENT.fullmatch(text):
         raise ValueError(
-            f"is {text!r}, and must be none, or RandAugment as timm writes it: rand-m9-mstd0.5-inc1"
+            f"is {text!r}, and must be none, or RandAugment in timm's notation: rand-m9-mstd0.5-inc1"
         )
     return text
 
 
 class FinetuneSettings(ProtocolSettings):
-    """The whole network trained end to end; learning rate and weight decay are chosen on a validation split."""
+    """Fine-tuning of the whole network; learning rate and weight decay are chosen on a validation split."""
 
     start: Literal["features", "head1"] = Field(
         "features",
@@ -54,7 +54,7 @@ class FinetuneSettings(ProtocolSettings):
         "RandAugment, erasing, stochastic depth; auto: resnet or vit, by the encoder",
     )
     lrs: tuple[Annotated[float, Field(gt=0)], ...] | Auto = Field(
-        "auto", description="learning rates for a batch of 256 to choose from"
+        "auto", description="learning rates to choose from, for a batch of 256"
     )
     weight_decays: tuple[Annotated[float, Field(ge=0)], ...] | Auto = Field(
         "auto", description="weight decays to choose from"
@@ -63,47 +63,48 @@ class FinetuneSettings(ProtocolSettings):
         "auto", description="factor on the learning rate from each layer to the one before"
     )
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] | Auto = Field(
-        "auto", description="share of the target that is spread over all classes"
+        "auto", description="label smoothing: share of the target that is divided among all classes"
     )
     mixup: Annotated[float, Field(ge=0, le=100)] | Auto = Field(
-        "auto", description="alpha of the share of another image in an image; 0: none"
+        "auto", description="alpha of mixup (share of another image); 0: none"
     )
     cutmix: Annotated[float, Field(ge=0, le=100)] | Auto = Field(
-        "auto", description="alpha of the area of another image in an image; 0: none"
+        "auto", description="alpha of cutmix (area of another image); 0: none"
     )
     augment: Annotated[str, AfterValidator(_known_augment)] = Field(
-        "auto", description="RandAugment as timm writes it, such as rand-m9-mstd0.5-inc1; none: without"
+        "auto", description="RandAugment in timm's notation, such as rand-m9-mstd0.5-inc1; none: without"
     )
     erasing: Annotated[float, Field(ge=0, le=1)] | Auto = Field(
-        "auto", description="probability with which a rectangle of an image becomes noise"
+        "auto", description="probability that a rectangle of an image becomes noise"
     )
     drop_path: Annotated[float, Field(ge=0, lt=1)] | Auto = Field(
-        "auto", description="probability with which the last residual path is left out; less for those before"
+        "auto", description="probability of dropping the last residual path; lower for earlier ones"
     )
     search: Literal["grid", "quick", "optuna"] = Field(
-        "grid", description="every rate with every decay, the middle ones alone, or optuna between them"
+        "grid",
+        description="grid: every rate with every decay; quick: only the middle ones; optuna: values between",
     )
-    trials: int = Field(12, ge=1, le=100_000, description="settings that optuna tries")
+    trials: int = Field(12, ge=1, le=100_000, description="number of settings that optuna tries")
     epochs: int = Field(30, ge=1, le=1_000_000, description="passes over the training images")
-    min_steps: int = Field(300, ge=1, le=10**9, description="further passes until there were so many steps")
+    min_steps: int = Field(300, ge=1, le=10**9, description="add passes until there are this many steps")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the rate rises")
-    batch_size: int = Field(128, ge=2, le=1_000_000, description="images in a step")
-    validation: float = Field(0.2, gt=0, le=0.5, description="share of the labels that chooses the setting")
-    labels_per_class: int | None = Field(None, ge=2, description="use only so many labels of each class")
-    draws: int = Field(3, ge=1, le=1000, description="draws of those labels, for mean and spread")
+    batch_size: int = Field(128, ge=2, le=1_000_000, description="images per step")
+    validation: float = Field(0.2, gt=0, le=0.5, description="share of the labels for choosing the setting")
+    labels_per_class: int | None = Field(None, ge=2, description="use only this number of labels per class")
+    draws: int = Field(3, ge=1, le=1000, description="number of random draws of labels, for mean and spread")
 
     def refusal(self, encoder: Encoder) -> str | None:
-        """An encoder without a kept head has no first layer of it to begin with."""
+        """Refuse ``from=head1`` for an encoder without a stored head."""
         if self.start == "features":
             return None
         if encoder.load_head1 is None:
             heads = " or ".join(KEPT_FIRST_LAYERS)
-            return f"from=head1 needs the first layer of a head beside the encoder: a run with head={heads} keeps it"
-        encoder.load_head1()  # a damaged one says so
+            return f"from=head1 needs the first layer of a head next to the encoder: a run with head={heads} stores it"
+        encoder.load_head1()  # raises an error if it is damaged
         return None
 
     def plan(self, info: EncoderInfo, images: int) -> list[str]:
-        """The recipe, and how many steps the last training has."""
+        """The recipe, and the number of steps of the final training."""
         recipe, length = recipe_for(info, self), self.length
         how = recipe.regularisation
         optimizer = "AdamW" if recipe.adam else "SGD"
@@ -126,7 +127,7 @@ class FinetuneSettings(ProtocolSettings):
 
 
 def recipe_for(info: EncoderInfo, settings: FinetuneSettings) -> FinetuneRecipe:
-    """The recipe asked for, or that of the encoder's kind, with the settings that were given in place of its own."""
+    """The chosen recipe, or that of the encoder's kind; given settings override it."""
     name = settings.recipe
     if name == "auto":
         name = "vit" if is_transformer(info.encoder) else "resnet"
@@ -147,7 +148,7 @@ def recipe_for(info: EncoderInfo, settings: FinetuneSettings) -> FinetuneRecipe:
 
 @PROTOCOLS.register("finetune")
 def finetune(task: Task, settings: FinetuneSettings) -> Score:
-    """The whole network trained end to end; learning rate and weight decay are chosen on a validation split."""
+    """Fine-tuning of the whole network; learning rate and weight decay are chosen on a validation split."""
     recipe = recipe_for(task.encoder.info, settings)
     _require_rgb(task, recipe)
     labels = task.data.train_labels
@@ -167,7 +168,7 @@ def finetune(task: Task, settings: FinetuneSettings) -> Score:
 def _tune(
     task: Task, settings: FinetuneSettings, recipe: FinetuneRecipe, rows: Indices, seed: int
 ) -> dict[str, Any]:
-    """Choose a setting on held-out training images, train with it on all, judge on the test images."""
+    """Choose a setting on held-out training images, train with it on all of them, test on the test images."""
     grid = [Setting(lr, decay) for lr in recipe.lrs for decay in recipe.weight_decays]
     choice = Choice(grid[len(grid) // 2], math.nan, ())
     length = settings.length
@@ -203,20 +204,20 @@ def _tune(
 def _notes(settings: FinetuneSettings, recipe: FinetuneRecipe, task: Task) -> tuple[str, ...]:
     notes = []
     if settings.search == "quick":
-        notes.append("one setting was used, none was searched for (search=quick)")
+        notes.append("only one setting was used, without a search (search=quick)")
     if recipe.regularisation.drop_path and not residual_paths(task.encoder.backbone):
-        notes.append(f"{task.encoder.info.encoder} has no residual paths: drop_path changes nothing")
+        notes.append(f"{task.encoder.info.encoder} has no residual paths: drop_path has no effect")
     return tuple(notes)
 
 
 def _require_rgb(task: Task, recipe: FinetuneRecipe) -> None:
-    """Refuse RandAugment of images that it cannot change.
+    """Refuse RandAugment for images that it cannot change.
 
     Raises:
-        UserError: they have other than three channels, or more than 8 bits.
+        UserError: they do not have three channels, or have more than 8 bits.
     """
     if recipe.regularisation.augment and (task.data.train.deep or task.encoder.info.channels != 3):
         raise UserError(
-            f"RandAugment is for images of three channels and 8 bits, and {task.data.train.name} has others: "
-            "give --set augment=none"
+            f"RandAugment needs images with three channels and 8 bits, and {task.data.train.name} has others: "
+            "use --set augment=none"
         )

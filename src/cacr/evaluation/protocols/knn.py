@@ -16,7 +16,7 @@ from cacr.features.neighbours import nearest_keys, vote
 from cacr.features.reader import components_field, described, reader_field
 
 QUERIES = 1024
-"""Test features whose neighbours are looked for at once."""
+"""Test features per batch in the search for neighbours."""
 
 
 class KnnSettings(ProtocolSettings):
@@ -24,10 +24,10 @@ class KnnSettings(ProtocolSettings):
 
     quick: ClassVar[bool] = True
 
-    k: int = Field(20, ge=1, le=10**9, description="neighbours that vote")
+    k: int = Field(20, ge=1, le=10**9, description="number of neighbours that vote")
     temperature: float = Field(0.07, gt=0, description="a neighbour votes with exp(cosine / temperature)")
-    labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
-    draws: int = Field(5, ge=1, le=1000, description="draws of those labels, for mean and spread")
+    labels_per_class: int | None = Field(None, ge=1, description="use only this number of labels per class")
+    draws: int = Field(5, ge=1, le=1000, description="number of random draws of labels, for mean and spread")
     reader: ReaderKind = reader_field()
     reader_components: int = components_field()
 
@@ -54,7 +54,7 @@ def knn(task: Task, settings: KnnSettings) -> Score:
 
 
 def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperature: float) -> Tensor:
-    """The class (m,) for which the nearest neighbours vote; arguments as of :func:`knn_scores`."""
+    """The class (m,) with the most votes of the nearest neighbours; arguments as in :func:`knn_scores`."""
     classes = int(labels.max()) + 1
     return knn_scores(train, labels, test, classes=classes, k=k, temperature=temperature).argmax(dim=1)
 
@@ -62,7 +62,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, *, k: int, temperat
 def knn_scores(
     train: Tensor, labels: Tensor, test: Tensor, *, classes: int, k: int, temperature: float
 ) -> Tensor:
-    """The share of the nearest neighbours' votes that each class gets.
+    """The share of the votes of the nearest neighbours for each class.
 
     With s_j the cosine of a test feature and its neighbour j, one of the k nearest training features, class c
     gets sum exp(s_j / temperature) over its neighbours of class c, divided by the sum over all of them.
@@ -72,8 +72,8 @@ def knn_scores(
         labels: (n,) their classes.
         test: (m, d) test features.
         classes: Number of classes.
-        k: Neighbours that vote; all of them if there are fewer.
-        temperature: Of the votes.
+        k: Number of neighbours that vote; all if there are fewer.
+        temperature: Temperature of the votes.
 
     Returns:
         (m, classes).

@@ -1,4 +1,4 @@
-"""A linear classifier on cached features; several learning rates are trained at once."""
+"""A linear classifier on cached features; several learning rates are trained at the same time."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,16 +22,16 @@ from cacr.randomness import generator
 from cacr.training.schedules import cosine
 
 ENOUGH_VALIDATION = 500
-"""Validation labels after which no further fold is tried: a standard error is then two points at most."""
+"""Number of validation labels that are enough: the standard error is then at most two points."""
 
 FEW_PRODUCTS = 30_000_000
-"""Multiplications of a step below which a second thread costs more than it saves."""
+"""For steps with fewer multiplications, a second thread costs more than it saves."""
 
 BLOCK = 16_384
-"""Features that are looked at at once."""
+"""Features per block."""
 
 QUIET = 0.1
-"""Share of the mean variance that is added to every variance: what hardly varies is not blown up to noise."""
+"""Share of the mean variance that is added to every variance, so that nearly constant features do not become noise."""
 
 
 class LinearSettings(ProtocolSettings):
@@ -40,17 +40,17 @@ class LinearSettings(ProtocolSettings):
     quick: ClassVar[bool] = True
 
     lrs: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), min_length=1, description="learning rates of SGD, trained at once"
+        (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), min_length=1, description="learning rates of SGD to choose from"
     )
     epochs: int = Field(50, ge=1, le=1_000_000, description="passes over the features")
-    min_steps: int = Field(300, ge=1, le=10**9, description="further passes until there were so many steps")
-    batch_size: int = Field(512, ge=1, le=1_000_000, description="features in a step")
+    min_steps: int = Field(300, ge=1, le=10**9, description="add passes until there are this many steps")
+    batch_size: int = Field(512, ge=1, le=1_000_000, description="features per step")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty on the weights, times one half")
     validation: float = Field(
-        0.2, gt=0, le=0.5, description="share of the training labels in a fold that chooses the rate"
+        0.2, gt=0, le=0.5, description="share of the training labels in a fold, for choosing the rate"
     )
-    labels_per_class: int | None = Field(None, ge=1, description="use only so many labels of each class")
-    draws: int = Field(5, ge=1, le=1000, description="draws of those labels, for mean and spread")
+    labels_per_class: int | None = Field(None, ge=1, description="use only this number of labels per class")
+    draws: int = Field(5, ge=1, le=1000, description="number of random draws of labels, for mean and spread")
 
 
 @PROTOCOLS.register("linear")
@@ -77,8 +77,8 @@ class LinearClassifier:
     """Logits y @ weight + bias of scaled features y.
 
     Attributes:
-        lr: The learning rate that was chosen.
-        validation: Cross-entropy of every learning rate on the validation folds; empty without a choice.
+        lr: The chosen learning rate.
+        validation: Cross-entropy of every learning rate on the validation folds; empty if there was no choice.
     """
 
     scaling: Scaling
@@ -108,18 +108,18 @@ def fit_linear(
 ) -> LinearClassifier:
     """Choose a learning rate on validation folds, then train with it on all labels.
 
-    The labels are divided into 1 / ``validation`` stratified folds. For each rate a classifier is trained
-    without a fold and judged on it; folds are added until 500 labels have judged, so that large sets use one
-    fold and few labels are fully cross-validated. The rate with the lowest cross-entropy there wins: with few
-    labels many rates tie in accuracy.
+    The labels are divided into 1 / ``validation`` stratified folds. For each rate, a classifier is trained without a
+    fold and tested on it. Folds are added until 500 labels were tested: large data sets use one fold, few labels are
+    fully cross-validated. The rate with the lowest cross-entropy is chosen, because with few labels many rates have
+    the same accuracy.
 
     Args:
         features: (n, d).
         labels: (n,).
         classes: Number of classes.
         settings: Rates, epochs and so on.
-        seed: Of folds and batches.
-        streamed: The features lie in a file, and so will the scaled ones.
+        seed: Seed of folds and batches.
+        streamed: The features are in a file, and so will be the scaled ones.
     """
     rows = min(len(features), settings.batch_size)
     with _threads_for(rows * min(features.shape) * len(settings.lrs) * classes):
@@ -135,8 +135,8 @@ def fit_linear(
 def unit_scaling(train: Tensor) -> Scaling:
     """The scaling of training features (n, d) to a mean square norm of 1.
 
-    y = (x - mean) / sqrt(variance + 0.1 mean variance), then divided by one number: so one grid of learning rates
-    serves features of any dimension.
+    y = (x - mean) / sqrt(variance + 0.1 mean variance), then divided by one number, so that the same learning rates
+    work for features of any dimension.
     """
     mean, variance = train.mean(dim=0), train.var(dim=0, correction=0)
     scale = (variance + QUIET * variance.mean()).sqrt()
@@ -147,7 +147,7 @@ def unit_scaling(train: Tensor) -> Scaling:
 def _validate(
     features: Tensor, labels: Tensor, classes: int, settings: LinearSettings, seed: int
 ) -> dict[float, float]:
-    """Cross-entropy of each learning rate on labels that its classifiers did not learn from."""
+    """Cross-entropy of each learning rate on labels that its classifiers were not trained on."""
     lrs = sorted(settings.lrs)
     judges = _judges(labels, settings.validation, seed).to(features.device)
     used = ~judges.repeat_interleave(len(lrs), dim=0)
@@ -161,7 +161,7 @@ def _validate(
 
 
 def _scaled(features: Tensor, scaling: Scaling, streamed: bool) -> Tensor:
-    """Scaled features, in a file if the features are."""
+    """Scaled features; in a file if the features are in a file."""
     if not streamed or scaling.basis is not None:
         return scaling(features)
     scaled = make_rows(*features.shape, streamed=True)
@@ -179,18 +179,18 @@ def train_heads(
     settings: LinearSettings,
     seed: int,
 ) -> Heads:
-    """Train H linear classifiers at once by SGD with Nesterov momentum and a cosine schedule, from zero.
+    """Train H linear classifiers at once by SGD with Nesterov momentum and a cosine schedule, starting from zero.
 
-    Each minimises the mean cross-entropy + weight_decay / 2 ||weight||^2 over the labels that it uses.
+    Each minimises the mean cross-entropy + weight_decay / 2 ||weight||^2 over its labels.
 
     Args:
         features: (n, d), scaled.
         labels: (n,).
-        used: (H, n) whether a classifier learns from a label.
+        used: (H, n) whether a classifier is trained on a label.
         lrs: (H,) learning rates.
         classes: Number of classes C.
         settings: Epochs, batch size, weight decay.
-        seed: Of the order.
+        seed: Seed of the order.
     """
     count, dim = features.shape
     heads = Heads(features.new_zeros(dim, len(lrs), classes), features.new_zeros(len(lrs), classes))
@@ -215,7 +215,7 @@ def train_heads(
 
 @contextmanager
 def _threads_for(products: int) -> Iterator[None]:
-    """One thread for steps of few products, where threads mostly wait for each other."""
+    """Use one thread for small steps, where threads mostly wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if products < FEW_PRODUCTS else threads)
     try:
@@ -225,7 +225,7 @@ def _threads_for(products: int) -> Iterator[None]:
 
 
 def _judges(labels: Tensor, share: float, seed: int) -> Tensor:
-    """(folds, n) which labels judge in each fold."""
+    """(folds, n) which labels are for validation in each fold."""
     count = max(2, round(1 / share))
     number = folds(labels.cpu().numpy(), count, seed)
     sizes = np.cumsum(np.bincount(number, minlength=count))

@@ -16,23 +16,23 @@ from cacr.views import PRESETS
 class HclLinearSettings(ProtocolSettings):
     """HCL's linear probe, on the views of pretraining."""
 
-    lr: float = Field(1e-3, gt=0, description="of Adam")
+    lr: float = Field(1e-3, gt=0, description="learning rate of Adam")
     epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
-    batch_size: int = Field(512, ge=2, le=1_000_000, description="images in a step")
+    batch_size: int = Field(512, ge=2, le=1_000_000, description="images per step")
     preset: str | None = Field(
-        None, description="views to train on; those of the encoder's pretraining if not given"
+        None, description="views to train on; default: those of the encoder's pretraining"
     )
-    compat: bool = Field(False, description="let the encoder's batch norm drift, as HCL's code did")
+    compat: bool = Field(False, description="let the encoder's batch norm statistics drift, as in HCL's code")
 
 
 @PROTOCOLS.register("linear-hcl")
 def linear_hcl(task: Task, settings: HclLinearSettings) -> Score:
-    """HCL's probe: Adam, weight decay 1e-6, on the views that the encoder was trained with, 100 epochs."""
+    """HCL's probe: Adam, weight decay 1e-6, on the views of the encoder's pretraining, 100 epochs."""
     info = task.encoder.info
     name = settings.preset or info.preset
     if name is None:
         raise UserError(
-            "linear-hcl needs the views of pretraining, which this encoder does not name: set preset"
+            "linear-hcl needs the views of pretraining, which are not known for this encoder: set preset"
         )
     return streamed_probe(
         task,

@@ -9,20 +9,20 @@ from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.training.schedules import multistep
 
 MILESTONES, GAMMA = (0.6, 0.8), 0.1
-"""The rate drops by a factor of ten after 60 and 80 of 100 epochs."""
+"""The rate is divided by ten after 60 and 80 of 100 epochs."""
 
 
 class MocoLinearSettings(ProtocolSettings):
     """MoCo's linear probe."""
 
-    lr: float = Field(30.0, gt=0, description="of SGD, for any batch size")
+    lr: float = Field(30.0, gt=0, description="learning rate of SGD, for any batch size")
     epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
-    batch_size: int = Field(256, ge=2, le=1_000_000, description="images in a step")
+    batch_size: int = Field(256, ge=2, le=1_000_000, description="images per step")
 
 
 @PROTOCOLS.register("linear-moco")
 def linear_moco(task: Task, settings: MocoLinearSettings) -> Score:
-    """MoCo's probe: SGD with rate 30 on fresh random crops, divided by ten after 60 and 80 of 100 epochs."""
+    """MoCo's probe: SGD with rate 30 on random crops, divided by ten after 60 and 80 of 100 epochs."""
     return streamed_probe(
         task,
         plain_crop(task),

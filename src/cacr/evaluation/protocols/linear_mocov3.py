@@ -17,15 +17,15 @@ class MocoV3LinearSettings(ProtocolSettings):
     """MoCo v3's linear probe."""
 
     lr: Annotated[float, Field(gt=0)] | Auto = Field(
-        "auto", description="of SGD for a batch of 256; auto: 3 for ViTs, 0.1 for others"
+        "auto", description="learning rate of SGD for a batch of 256; auto: 3 for ViTs, else 0.1"
     )
     epochs: int = Field(90, ge=1, le=1_000_000, description="passes over the training images")
-    batch_size: int = Field(1024, ge=2, le=1_000_000, description="images in a step")
+    batch_size: int = Field(1024, ge=2, le=1_000_000, description="images per step")
 
 
 @PROTOCOLS.register("linear-mocov3")
 def linear_mocov3(task: Task, settings: MocoV3LinearSettings) -> Score:
-    """MoCo v3's probe: SGD with a cosine over 90 epochs on fresh random crops; 0.1 (ResNets) or 3 (ViTs) per 256."""
+    """MoCo v3's probe: SGD with a cosine over 90 epochs on random crops; rate 0.1 (ResNets) or 3 (ViTs) per 256."""
     lr = settings.lr
     if lr == "auto":
         lr = 3.0 if is_transformer(task.encoder.info.encoder) else 0.1

@@ -15,24 +15,24 @@ from cacr.training.schedules import multistep
 from cacr.views import probe_train
 
 MILESTONES, GAMMA = (0.6, 0.8), 0.2
-"""The rate drops by a factor of 0.2 after 60 and 80 of 100 epochs."""
+"""The rate is multiplied by 0.2 after 60 and 80 of 100 epochs."""
 
 
 class PaperLinearSettings(ProtocolSettings):
-    """The paper's small-scale probe: features of fresh random crops, Adam; the last epoch is the headline."""
+    """The paper's small-scale probe: features of new random crops, Adam; the score is that of the last epoch."""
 
-    lr: float = Field(1e-3, gt=0, description="of Adam")
+    lr: float = Field(1e-3, gt=0, description="learning rate of Adam")
     epochs: int = Field(100, ge=1, le=1_000_000, description="passes over the training images")
-    batch_size: int = Field(128, ge=2, le=1_000_000, description="images in a step")
+    batch_size: int = Field(128, ge=2, le=1_000_000, description="images per step")
     flip: Annotated[float, Field(ge=0, le=1)] | Auto = Field(
         "auto",
-        description="share of mirrored crops; auto: mirrored and turned as the encoder's training views are",
+        description="probability of flipping a crop; auto: flipped and rotated as the encoder's training views",
     )
 
 
 @PROTOCOLS.register("linear-paper")
 def linear_paper(task: Task, settings: PaperLinearSettings) -> Score:
-    """The paper's probe: features of fresh random crops in every epoch; the last epoch is the score.
+    """The paper's probe: features of new random crops in every epoch; the score is that of the last epoch.
 
     Adam with betas 0.5 and 0.999.
     """

@@ -1,4 +1,4 @@
-"""Image search as a measure: how many of the nearest images show the same class."""
+"""Image search as a metric: whether the nearest images show the same class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from cacr.features.reader import components_field, described, reader_field
 from cacr.randomness import generator
 
 BLOCK = 4_000_000
-"""Similarities sorted at once: about 100 MB with what belongs to them, whatever the number of images."""
+"""Similarities sorted per batch: about 100 MB with their indices, for any number of images."""
 
 
 class RetrievalSettings(ProtocolSettings):
-    """Search of the training images for those of a test image's class."""
+    """Search of the training images for the class of a test image."""
 
     own_measure: ClassVar[bool] = True
     quick: ClassVar[bool] = True
 
     ks: tuple[Annotated[int, Field(ge=1, le=10**9)], ...] = Field(
-        (1, 5, 10), description="nearest images, for recall@k"
+        (1, 5, 10), description="numbers of nearest images, for recall@k"
     )
     reader: ReaderKind = reader_field()
     reader_components: int = components_field()
@@ -39,7 +39,7 @@ def retrieval(task: Task, settings: RetrievalSettings) -> Score:
     """Test images search the training images by cosine: mean average precision, recall@k."""
     train, test = task.train, task.test
     reader = task.reader(settings.reader, settings.reader_components)
-    # Equal similarities keep the order of the gallery: shuffled, so that its order by class decides nothing.
+    # Equal similarities keep the order of the gallery. It is shuffled, so that an order by class has no effect.
     order = torch.randperm(len(train), generator=generator("gallery", task.seed))
     found = rank_gallery(
         task.read(test, reader),
@@ -51,8 +51,8 @@ def retrieval(task: Task, settings: RetrievalSettings) -> Score:
     )
     if not len(found.average_precision):
         raise UserError(
-            "no test image has a training image of its class, so there is nothing to find: give data whose "
-            "train and test parts share classes"
+            "no test image has a training image of its class, so nothing can be found: give data whose "
+            "training and test parts have the same classes"
         )
     recalls = {f"recall@{k}": value.double().mean().item() for k, value in found.recall.items()}
     return Score(
@@ -69,12 +69,12 @@ def retrieval(task: Task, settings: RetrievalSettings) -> Score:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What searching a gallery found, for each query that has an image of its class there.
+    """Search results for each query with at least one image of its class in the gallery.
 
     Attributes:
         average_precision: (queries,) float64.
         recall: k -> (queries,) bool: an image of the class is among the k nearest.
-        without_match: Queries left out because the gallery has no image of their class.
+        without_match: Number of queries left out because the gallery has no image of their class.
     """
 
     average_precision: Tensor
@@ -94,16 +94,16 @@ def rank_gallery(
     """Rank a gallery for every query by cosine similarity.
 
     With r_1 >= r_2 >= ... the ranked similarities, y_i whether image i has the query's class and P(i) the share of
-    the class among the first i: AP = sum_i y_i P(i) / sum_i y_i. Images with equal similarity count as one
-    step of the ranking, as in scikit-learn's ``average_precision_score``, so that their order has no effect.
+    the class among the first i: AP = sum_i y_i P(i) / sum_i y_i. Images with equal similarity count as one step of the
+    ranking, as in scikit-learn's ``average_precision_score``, so that their order has no effect.
 
     Args:
         queries: (m, d) features.
         query_labels: (m,) their classes.
         gallery: (n, d) features.
         gallery_labels: (n,) their classes.
-        ks: For recall@k.
-        progress: Called with the number of queries done and in all.
+        ks: Values of k for recall@k.
+        progress: Called with the number of queries done and the total.
     """
     possible = torch.isin(query_labels, gallery_labels)
     without_match = int((~possible).sum())
@@ -135,7 +135,7 @@ def _average_precision(similarity: Tensor, relevant: Tensor) -> Tensor:
     place = torch.arange(count, device=similarity.device)
     last = torch.ones_like(relevant)
     last[:, :-1] = similarity[:, :-1] != similarity[:, 1:]
-    # The end of the run of equal similarities that each image belongs to.
+    # The end of the group of equal similarities that each image belongs to.
     end = torch.where(last, place, count - 1).flip(1).cummin(dim=1).values.flip(1)
     precision = relevant.cumsum(dim=1).double() / (place + 1)
     return (precision.gather(1, end) * relevant).sum(dim=1) / relevant.sum(dim=1)

@@ -1,4 +1,4 @@
-"""The pixels of objects: a Mask R-CNN on the encoder, trained and judged."""
+"""Instance segmentation: a Mask R-CNN trained on the encoder."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ class SegmentationSettings(DetectorSettings):
 
 @PROTOCOLS.register("segmentation")
 def segmentation(task: DetectionTask, settings: SegmentationSettings) -> Score:
-    """Objects' pixels and boxes, by a Mask R-CNN trained on the encoder: COCO's AP of both (extra: detection)."""
+    """Instance segmentation: a Mask R-CNN trained on the encoder; COCO's AP of masks and boxes (extra: detection)."""
     require_pycocotools()
     detections = detect(task, settings, protocol="segmentation", masks=True)
     truth, categories = task.data.test.objects, task.data.categories

@@ -1,4 +1,4 @@
-"""The ELEVATER protocol with all training labels: settings searched on a part of them, then a final training."""
+"""The ELEVATER protocol with all training labels: a search for settings on a part of them, then a final training."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -17,33 +17,34 @@ from cacr.evaluation.engine.tuning import Setting, choose
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 
 SEARCH_AT_MOST = 10_000
-"""Images of a class in the search; the final training has all."""
+"""Images per class in the search; the final training uses all."""
 
 _ROUNDS = {"elevater": (5, 90), "quick": (1, 9)}
-"""Trainings of a search: side by side, or one after the other."""
+"""Number of trainings of a search: side by side, or one after the other."""
 
 
 class ElevaterSettings(ProtocolSettings):
-    """The ELEVATER protocol: settings are searched for, then a final training."""
+    """The ELEVATER protocol: a search for settings, then a final training."""
 
     several_classes: ClassVar[bool] = True
 
     search: Literal["elevater", "quick", "optuna"] = Field(
-        "elevater", description="the protocol's own search of at most 90 settings, nine of them, or optuna"
+        "elevater",
+        description="elevater: the protocol's search of at most 90 settings; quick: nine; or optuna",
     )
-    trials: int = Field(30, ge=1, le=100_000, description="settings that optuna tries")
+    trials: int = Field(30, ge=1, le=100_000, description="number of settings that optuna tries")
     epochs: int = Field(
-        10, ge=1, le=1_000_000, description="passes over the training part with each setting tried"
+        10, ge=1, le=1_000_000, description="passes over the training part for each setting tried"
     )
     judge: Literal["last", "best"] = Field(
-        "last", description="epoch that a setting tried counts by: the last, or as in the benchmark the best"
+        "last", description="epoch whose score counts in the search: last, or best (as in the benchmark)"
     )
     final_epochs: int = Field(
         50, ge=1, le=1_000_000, description="passes over all labels with the best setting"
     )
     view: Literal["encoder", "elevater"] = Field(
         "encoder",
-        description="encoder: images as encoder.json says; elevater: as the benchmark, 224 pixels, bicubic, no margin",
+        description="encoder: as encoder.json says; elevater: as in the benchmark, 224 px, bicubic, no margin",
     )
 
 
@@ -51,13 +52,16 @@ class TransferSettings(ElevaterSettings):
     """The ELEVATER protocol with all training labels."""
 
     repeats: int = Field(
-        1, ge=1, le=1000, description="trainings with the seeds seed, seed + 1, ...: the benchmark has 3"
+        1,
+        ge=1,
+        le=1000,
+        description="number of trainings, with seeds seed, seed + 1, ...; 3 in the benchmark",
     )
 
 
 @PROTOCOLS.register("transfer")
 def transfer(task: Task, settings: TransferSettings) -> Score:
-    """ELEVATER: a linear classifier, all training labels, settings searched for."""
+    """ELEVATER: a linear classifier, all training labels, with a search for settings."""
     return all_labels(task, settings, LinearLearner)
 
 
@@ -76,22 +80,22 @@ def all_labels(task: Task, settings: TransferSettings, learner: LearnerKind) -> 
 
 
 def seen_by(task: Task, settings: ElevaterSettings) -> Task:
-    """The task with the view of images that was asked for."""
+    """The task with the chosen preprocessing of images."""
     return as_benchmark(task) if settings.view == "elevater" else task
 
 
 def tune(
     task: Task, settings: ElevaterSettings, learner: Learner, images: Indices, searched: Indices, seed: int
 ) -> dict[str, Any]:
-    """Search for a setting on a part of the images, train with it on all of them, judge on the test images.
+    """Search for a setting on a part of the images, train with it on all of them, test on the test images.
 
     Args:
         task: The encoder and the data.
-        settings: Of the protocol.
+        settings: Settings of the protocol.
         learner: What is trained.
         images: Training images, in the order in which they were drawn.
         searched: Those of them that are used in the search.
-        seed: Of first weights and order.
+        seed: Seed of initial weights and order.
     """
     train, judge = divide(task.data.train_labels[searched], task.data.classes)
 
@@ -112,22 +116,22 @@ def tune(
 
 
 def _at_most(task: Task, count: int) -> Indices:
-    """All training images, or the first ``count`` of each class where there are more."""
+    """All training images, or the first ``count`` of each class if there are more."""
     labels = task.data.train_labels
     if labels.ndim == 2:
         return np.arange(len(labels))
     order = np.argsort(labels, kind="stable")
-    first = np.searchsorted(labels[order], labels[order])  # where each image's class begins
+    first = np.searchsorted(labels[order], labels[order])  # index of the first image of the same class
     return np.sort(order[np.arange(len(labels)) - first < count])
 
 
 def notes_on(settings: ElevaterSettings) -> tuple[str, ...]:
-    """What to say of a search that is not the protocol's own."""
+    """Notes on a search that is not the protocol's own."""
     if settings.search == "elevater":
         return ()
     what = {
-        "quick": "nine settings were tried, not the protocol's 90 (search=quick)",
-        "optuna": f"optuna tried {settings.trials} settings, not the protocol's search (search=optuna)",
+        "quick": "nine settings were tried instead of the protocol's 90 (search=quick)",
+        "optuna": f"optuna tried {settings.trials} settings instead of the protocol's search (search=optuna)",
     }
     return (what[settings.search],)
 
@@ -142,7 +146,7 @@ class Ticker:
         self._done, self._progress = 0, task.progress
 
     def __call__(self) -> None:
-        """An epoch has ended."""
+        """Call this after each epoch."""
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, max(self._done, self._total))

@@ -1,4 +1,4 @@
-"""Classes by their names alone: no image of them is learned from."""
+"""Zero-shot classification: by the names of the classes, without training images."""
 
 from typing import Any, ClassVar
 
@@ -12,24 +12,24 @@ from cacr.evaluation.results.metrics import METRICS
 from cacr.features.words import PLAIN, class_sentences, class_vectors, read_prompts, readable
 
 CONFUSED = 10
-"""Pairs of classes that are named, at most."""
+"""Largest number of confused pairs of classes that are named."""
 
 
 class ZeroshotSettings(ProtocolSettings):
-    """Classification by the names of the classes."""
+    """Zero-shot classification by the names of the classes."""
 
     quick: ClassVar[bool] = True
     needs: ClassVar[Needs] = "words"
 
     prompts: str = Field(
         PLAIN,
-        description="sentences around class names: plain, imagenet (CLIP's 80), or a .txt or .json file",
+        description="prompt templates for class names: plain, imagenet (CLIP's 80), or a .txt or .json file",
     )
 
 
 @PROTOCOLS.register("zeroshot")
 def zeroshot(task: Task, settings: ZeroshotSettings) -> Score:
-    """The class whose name, as a sentence, is nearest to the image, by cosine; nothing is learned from images."""
+    """Zero-shot: the class whose prompt is nearest to the image, by cosine; no training images."""
     prompts = read_prompts(settings.prompts)
     classes = task.data.test.class_names or ()
     names = [readable(name, prompts) for name in classes]
@@ -40,7 +40,9 @@ def zeroshot(task: Task, settings: ZeroshotSettings) -> Score:
     notes = list(side.tower.notes_on_length(class_sentences(names, prompts)))
     told = names
     if twins := len(names) - len(set(names)):
-        notes.append(f"{twins} classes are called as another one is: give names of their own by prompts")
+        notes.append(
+            f"{twins} classes have the same name as another class: give them different names with prompts"
+        )
         told = [f"{name} ({own})" for name, own in zip(names, classes, strict=True)]
     return Score(
         METRICS[task.data.metric](scores, labels),
@@ -56,7 +58,7 @@ def zeroshot(task: Task, settings: ZeroshotSettings) -> Score:
 
 
 def _per_class(scores: Tensor, labels: Tensor, names: list[str]) -> dict[str, float]:
-    """Accuracy of each class that occurs, the worst first."""
+    """Accuracy per class, the worst first."""
     right = (scores.argmax(dim=1) == labels).double()
     found = {
         name: right[of].mean().item()
@@ -67,7 +69,7 @@ def _per_class(scores: Tensor, labels: Tensor, names: list[str]) -> dict[str, fl
 
 
 def _confused(scores: Tensor, labels: Tensor, names: list[str]) -> list[dict[str, Any]]:
-    """Which classes are taken for which, the most frequent first."""
+    """Which classes are confused with which, the most frequent first."""
     guesses = scores.argmax(dim=1)
     wrong = torch.stack([labels, guesses])[:, guesses != labels]
     pairs, counts = torch.unique(wrong, dim=1, return_counts=True)

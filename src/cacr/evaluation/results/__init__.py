@@ -1,1 +1,1 @@
-"""What was found: metrics, reports of suites, and comparisons of runs."""
+"""Results: metrics, reports of suites, and comparisons of runs."""

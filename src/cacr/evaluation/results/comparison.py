@@ -1,4 +1,4 @@
-"""``cacr compare``: runs side by side, those that differ in nothing but the seed taken together."""
+"""``cacr compare``: compare runs; runs that differ only in the seed form a group."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from cacr.runs.budget import Budget
 from cacr.runs.result import versions
 from cacr.runs.run import Run
 
-_SHOWN = 3  # measurements that one note names
-_EQUAL_VIEWS = 0.01  # a last batch that is not full is no other budget
+_SHOWN = 3  # number of measurements named in a note
+_EQUAL_VIEWS = 0.01  # an incomplete last batch is not another budget
 _FIRST_NAMES = (
     "objective",
     "objective_options",
@@ -33,13 +33,13 @@ _FIRST_NAMES = (
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed.
+    """Runs that differ only in the seed.
 
     Attributes:
-        name: What sets it apart from the other groups.
+        name: The settings that distinguish it from the other groups.
         differs: Every setting in which it differs from another group.
         runs: Seed -> folder.
-        budgets: Seed -> what the run has seen; nothing of an encoder that was not trained here.
+        budgets: Seed -> number of views that the run was trained on; empty for an encoder that was not trained here.
     """
 
     name: str
@@ -50,13 +50,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Line:
-    """One measurement of one group, beside the first group that has it.
+    """One measurement of one group, compared with the first group that has it.
 
     Attributes:
         measure: What was measured, and how.
         group: Name of the group.
         scores: Seed -> score.
-        difference: From the first group; None for that one, or with too few seeds.
+        difference: Difference from the first group; None for the first group, or with too few seeds.
         p: Corrected p-value (Holm, over all differences of the comparison).
         verdict: ``better``, ``worse``, ``no difference shown``, ``too few seeds``; empty for the first group.
     """
@@ -70,18 +70,18 @@ class Line:
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """Mean over the seeds."""
         return fmean(self.scores.values())
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over the seeds (n - 1); None of one."""
+        """Standard deviation over the seeds (n - 1); None for one seed."""
         return stdev(self.scores.values()) if len(self.scores) > 1 else None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Groups, measurements, and what the reader should know about them."""
+    """Groups, measurements, and notes for the user."""
 
     groups: tuple[Group, ...]
     lines: tuple[Line, ...]
@@ -89,20 +89,18 @@ class Comparison:
 
 
 def compare_runs(paths: Sequence[Path]) -> Comparison:
-    """Compare what was measured on runs.
+    """Compare the results of runs.
 
-    Runs with the same settings, machine and seed aside, are one group; scores are averaged over its seeds. Every
-    group is compared with the first one, that of the first run, on measurements that were made alike.
+    Runs with the same settings, except machine and seed, form one group; scores are averaged over its seeds. Every
+    group is compared with the first one, that of the first run, on measurements made in the same way.
 
     Raises:
-        UserError: naming every folder that is no finished evaluation, and runs that are the same one twice.
+        UserError: names every folder without a finished evaluation, and runs that are given twice.
     """
     runs = _open_runs(paths)
     groups = _group([run for run in runs if not isinstance(run, Guest)])
     groups += [Group(run.name, {}, {0: run.path}, {}) for run in runs if isinstance(run, Guest)]
-    groups.sort(
-        key=lambda group: runs[0].path not in group.runs.values()
-    )  # what others are compared with first
+    groups.sort(key=lambda group: runs[0].path not in group.runs.values())  # the reference comes first
     if not any(run.results for run in runs):
         raise UserError("none of these runs has been evaluated: run `cacr evaluate RUN --data DATA` on each")
     by_path = {run.path: run for run in runs}
@@ -130,7 +128,7 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
 
 
 def _open_runs(paths: Sequence[Path]) -> list[Run]:
-    """The runs, with all that a comparison asks of them read, so that everything wrong is told at once."""
+    """Open the runs and read everything that is needed, so that all problems are reported at once."""
     problems, runs = [], []
     for path in paths:
         try:
@@ -144,7 +142,7 @@ def _open_runs(paths: Sequence[Path]) -> list[Run]:
         except UserError as error:
             problems.append(str(error))
     if len({path.resolve() for path in paths}) < len(paths):
-        problems.append("a run is named twice; its seed would count twice")
+        problems.append("a run is given twice; its seed would count twice")
     if problems:
         raise UserError("these runs cannot be compared:\n" + "\n".join(f"  - {text}" for text in problems))
     return runs
@@ -166,8 +164,8 @@ def _group(runs: Sequence[Run]) -> list[Group]:
             seed = run.settings.seed
             if seed in same:
                 raise UserError(
-                    f"{same[seed]} and {run.path} have the same settings and seed {seed}: one run twice is "
-                    "not two; leave one out"
+                    f"{same[seed]} and {run.path} have the same settings and seed {seed}: leave out "
+                    "one of them"
                 )
             same[seed] = run.path
         budgets = {run.settings.seed: run.budget for run in members}
@@ -176,7 +174,7 @@ def _group(runs: Sequence[Run]) -> list[Group]:
 
 
 def _names(learned: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Of each group the shortest name that sets it apart, and all in which it differs."""
+    """The shortest distinguishing name of each group, and all settings in which it differs."""
     order = [*_FIRST_NAMES, *(name for name in learned[0] if name not in _FIRST_NAMES)]
     differing = [name for name in order if any(each[name] != learned[0][name] for each in learned)]
     if not differing:
@@ -197,7 +195,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _judged(lines: Sequence[Line]) -> list[Line]:
-    """The lines with corrected p-values and verdicts; the first group of a measure has none."""
+    """The lines with corrected p-values and verdicts; the first group of a measurement has none."""
     tested = [line for line in lines if line.difference is not None]
     corrected = iter(holm([line.difference.p for line in tested if line.difference is not None]))
     judged, measure = [], None
@@ -223,14 +221,14 @@ def _notes(groups: Sequence[Group], runs: Mapping[Path, Run]) -> list[str]:
     if all_seen and max(all_seen) > (1 + _EQUAL_VIEWS) * min(all_seen):
         shown = "; ".join(f"{name}: {_range(values)}" for name, values in seen.items() if values)
         notes.append(
-            f"the runs have not seen the same number of views ({shown}): a difference may come from that"
+            f"the runs were not trained on the same number of views ({shown}): this may explain differences"
         )
     for run in runs.values():
         if isinstance(run, Guest):
-            notes.append(f"{run.name} was not trained here: what it has seen is not known")
+            notes.append(f"{run.name} was not trained here: its training budget is not known")
             continue
         if run.training.finished is False:
-            notes.append(f"{run.path} has not come to its end")
+            notes.append(f"{run.path} is not finished")
         steps = {str(result.training.get("steps")) for result in run.results if result.subject == "encoder"}
         if old := steps - {str(run.training.steps)}:
             notes.append(
@@ -238,7 +236,7 @@ def _notes(groups: Sequence[Group], runs: Mapping[Path, Run]) -> list[str]:
                 f"that of step {run.training.steps}; evaluate it again"
             )
     if len(groups) > 1 and min(len(group.runs) for group in groups) < 3:
-        notes.append("fewer than three seeds in a group say little: three to five are usual")
+        notes.append("groups with fewer than three seeds are not reliable: use three to five")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""Which results of several runs are about the same thing, and what to call it."""
+"""Find results of several runs that measure the same thing, and name them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ Results = Mapping[str, Mapping[int, Sequence[Result]]]
 
 @dataclass(frozen=True)
 class Measurement:
-    """Scores that may be compared.
+    """Scores that can be compared.
 
     Attributes:
-        title: What was measured, and what sets it apart from other measurements.
+        title: What was measured, and what distinguishes it from other measurements.
         scores: Group -> seed of the training -> score.
         resolution: The smallest step of a score.
     """
@@ -30,7 +30,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class _Found:
-    """One result's measure of one run."""
+    """One metric of one result of one run."""
 
     group: str
     seed: int
@@ -40,11 +40,11 @@ class _Found:
 
 
 def measurements(results: Results) -> list[Measurement]:
-    """Results of encoders that were measured alike: the same protocol, settings, data and number of test images.
+    """Results of encoders that were measured in the same way: same protocol, settings, data and number of test images.
 
-    Where every run was evaluated with the same seed, or with the same few, each of these is a measurement. Where
-    the runs share no seed of the evaluation, as when each has that of its own training, they are one measurement
-    all the same; a run with several then counts with their mean.
+    If all runs were evaluated with the same seed or seeds, each seed is a measurement. If the runs have no evaluation
+    seed in common, for example because each uses its training seed, they are still one measurement; a run with
+    several seeds then counts with their mean.
     """
     alike: dict[str, list[_Found]] = {}
     for group, runs in results.items():
@@ -64,15 +64,15 @@ def measurements(results: Results) -> list[Measurement]:
 
 
 def _key(found: _Found) -> str:
-    """Equal for measurements that may be compared, whatever their seed."""
+    """A key that is equal for measurements that can be compared, for any seed."""
     result = found.result
-    split = None if result.held_out else result.split  # whose words name the seed
+    split = None if result.held_out else result.split  # its text contains the seed
     how = [result.protocol, found.measure, result.data, result.test_data, split, result.labels_per_class]
     return json.dumps([*how, result.settings, result.counts.get("test_images")], sort_keys=True)
 
 
 def _by_common_seed(found: Sequence[_Found]) -> list[list[_Found]]:
-    """One part for each seed of the evaluation that all runs have, or all together if there is none."""
+    """One part for each evaluation seed that all runs have, or all together if there is none."""
     seeds: dict[tuple[str, int], set[int]] = {}
     for one in found:
         seeds.setdefault((one.group, one.seed), set()).add(one.result.seed)
@@ -88,10 +88,12 @@ def _scores(found: Sequence[_Found], groups: Sequence[str]) -> dict[str, dict[in
 
 
 def _titles(firsts: Sequence[_Found]) -> list[str]:
-    """Short names of measurements; where two would be alike, with what they differ in."""
+    """Short names of measurements; if two are equal, with the differences added."""
     short = []
     for one in firsts:
-        few = "" if one.result.labels_per_class is None else f", {one.result.labels_per_class} labels a class"
+        few = (
+            "" if one.result.labels_per_class is None else f", {one.result.labels_per_class} labels per class"
+        )
         short.append(f"{one.result.protocol} {one.measure}, {Path(one.result.test_data).name}{few}")
     titles = []
     for one, text in zip(firsts, short, strict=True):
@@ -104,7 +106,7 @@ def _titles(firsts: Sequence[_Found]) -> list[str]:
 
 
 def _facts(one: _Found) -> dict[str, Any]:
-    """What may set two measurements of one name apart."""
+    """Facts that can distinguish two measurements with the same name."""
     result = one.result
     facts = {"data": result.data, "test_data": result.test_data, "split": result.split, "seed": result.seed}
     return {**result.settings, **facts, "test_images": result.counts.get("test_images")}

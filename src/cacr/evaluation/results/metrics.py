@@ -1,4 +1,4 @@
-"""How good predictions are: the four measures of the transfer sets."""
+"""The four metrics of the transfer data sets."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ SEVERAL_CLASSES = frozenset({"map-11"})
 """Metrics of images that may show several classes."""
 
 RECALLS = 11
-"""Of the eleven-point average precision: 0, 0.1, ..., 1."""
+"""Recalls of the eleven-point average precision: 0, 0.1, ..., 1."""
 
 
 @METRICS.register("accuracy")
@@ -28,7 +28,7 @@ def accuracy_of_scores(scores: Tensor, labels: Tensor) -> float:
 
 @METRICS.register("mean-per-class")
 def mean_per_class(scores: Tensor, labels: Tensor) -> float:
-    """Accuracy within each class, averaged over the classes that occur."""
+    """Accuracy per class, averaged over the classes that occur."""
     hits = _hits(scores, labels).double()
     right = torch.zeros(scores.shape[1], dtype=torch.double, device=scores.device)
     right.index_add_(0, labels, hits)
@@ -49,12 +49,12 @@ def mean_average_precision(scores: Tensor, labels: Tensor) -> float:
 
 @METRICS.register("roc-auc")
 def roc_auc(scores: Tensor, labels: Tensor) -> float:
-    """Probability that an image of a class scores higher than one of another: of class 1 if there are two.
+    """Probability that an image of a class scores higher than an image of another class (of class 1 if there are two).
 
-    Equal scores count one half. With more classes: the mean over those that occur, each against the rest.
+    Equal scores count one half. With more than two classes: the mean over those that occur, each against the rest.
     """
     truth = _indicator(labels, scores.shape[1])
-    # With two classes the score of one means the opposite for the other, so their difference is what ranks.
+    # With two classes, the difference of their scores decides the ranking.
     if scores.shape[1] == 2:
         return _area(scores[:, 1] - scores[:, 0], truth[:, 1])
     found = [_area(scores[:, c], truth[:, c]) for c in range(scores.shape[1]) if truth[:, c].any()]
@@ -62,18 +62,18 @@ def roc_auc(scores: Tensor, labels: Tensor) -> float:
 
 
 UNEVEN = 1.5
-"""Times as many images in the largest class as in the smallest from which on a set is called unbalanced."""
+"""A data set is unbalanced if the largest class has this many times more images than the smallest."""
 
 
 def recall_per_class(scores: Tensor, labels: Tensor) -> Tensor:
-    """(classes,) float64: the share of each class that is found; nan for classes that do not occur."""
+    """(classes,) float64: the recall of each class; nan for classes that do not occur."""
     right = torch.zeros(scores.shape[1], dtype=torch.double, device=scores.device)
     right.index_add_(0, labels, _hits(scores, labels).double())
     return right / torch.bincount(labels, minlength=scores.shape[1])
 
 
 def unbalanced_measures(scores: Tensor, labels: Tensor) -> dict[str, float]:
-    """What to look at beside accuracy where some classes have many more images than others; else nothing.
+    """Additional metrics if some classes have many more images than others; otherwise empty.
 
     The balanced accuracy is the mean recall over classes; the AUC is that of ``roc-auc``.
     """
@@ -87,7 +87,7 @@ def unbalanced_measures(scores: Tensor, labels: Tensor) -> dict[str, float]:
 
 
 def _hits(scores: Tensor, labels: Tensor) -> Tensor:
-    """(n,) whether the highest score is right; one that is not a number never is."""
+    """(n,) whether the highest score is right; False if it is not a number."""
     return (scores.argmax(dim=1) == labels) & ~scores.isnan().any(dim=1)
 
 
@@ -103,7 +103,7 @@ def _eleven_points(scores: Tensor, truth: Tensor) -> float:
     hits = ranked.cumsum(0)
     precision = hits / torch.arange(1, len(ranked) + 1, device=scores.device)
     recall = hits / hits[-1]
-    # The highest precision from each place on; recall never falls, so these are the places of higher recall.
+    # The highest precision from each position on; recall never falls, so these are the positions of higher recall.
     best = precision.flip(0).cummax(0).values.flip(0)
     levels = torch.arange(RECALLS, device=scores.device, dtype=torch.double) / (RECALLS - 1)
     return best[torch.searchsorted(recall, levels - 1e-12)].mean().item()
@@ -115,7 +115,7 @@ def _area(scores: Tensor, truth: Tensor) -> float:
         return 0.0
     positives, negatives = int(truth.sum()), int((~truth).sum())
     if not positives or not negatives:
-        return 0.5  # nothing to tell apart
+        return 0.5  # only one class
     _, place, count = torch.unique(scores, sorted=True, return_inverse=True, return_counts=True)
     ranks = (count.cumsum(0) - (count - 1) / 2)[place].double()
     above = ranks[truth].sum().item() - positives * (positives + 1) / 2

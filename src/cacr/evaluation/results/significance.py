@@ -1,4 +1,4 @@
-"""Is a difference larger than the noise between seeds: t-tests, and their correction for many at once."""
+"""Test whether a difference is larger than the noise between seeds: t-tests, corrected for multiple tests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 
 LEVEL = 0.05
-"""Largest corrected p-value with which a difference is called one."""
+"""Largest corrected p-value of a significant difference."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much larger one set of scores is than another, and how sure that is.
+    """Difference between two sets of scores, and its uncertainty.
 
     Attributes:
-        mean: Of the second minus of the first.
+        mean: Mean of the second minus mean of the first.
         low: Lower end of the 95 % confidence interval.
         high: Upper end.
         p: Two-sided p-value.
         test: ``paired t`` or ``Welch t``.
-        seeds: Differences that were averaged, or of Welch's test the smaller number of scores.
+        seeds: Number of paired differences; for Welch's test, the smaller number of scores.
     """
 
     mean: float
@@ -33,11 +33,11 @@ class Difference:
 def compare_scores(
     first: Mapping[int, float], second: Mapping[int, float], *, resolution: float = 0.0
 ) -> Difference | None:
-    """Compare scores by seed: paired where at least two seeds are in both, else by Welch's test.
+    """Compare scores by seed: paired if at least two seeds are in both, otherwise by Welch's test.
 
     t = mean(d) / sqrt(var(d) / n) over the n differences d of scores with the same seed, n - 1 degrees of freedom.
-    Scores that are shares of N test images are rounded to 1/N: the variance of a score is taken to be at least
-    that of rounding, resolution^2 / 12. So a few equal differences on a few images are no proof.
+    Scores that are shares of N test images are rounded to 1/N. So the variance of a score is assumed to be at least
+    that of rounding, resolution^2 / 12: a few equal differences on a few images do not prove anything.
 
     Args:
         first: Seed -> score.
@@ -45,7 +45,7 @@ def compare_scores(
         resolution: The smallest step of a score.
 
     Returns:
-        None when there are too few seeds to say anything.
+        None if there are too few seeds.
     """
     rounding = resolution**2 / 12
     shared = sorted(first.keys() & second.keys())
@@ -66,7 +66,7 @@ def _difference(mean: float, squared_error: float, degrees: float, test: str, se
     from scipy.stats import t as student
 
     error = math.sqrt(squared_error)
-    if not error:  # equal scores of a measure whose resolution is not known
+    if not error:  # equal scores of a metric with unknown resolution
         return Difference(mean, mean, mean, 1.0, test, seeds)
     half = float(student.ppf(0.975, degrees)) * error
     p = 2 * float(student.sf(abs(mean) / error, degrees))
@@ -74,7 +74,7 @@ def _difference(mean: float, squared_error: float, degrees: float, test: str, se
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Holm's corrected p-values: the chance that any of all of them is called a difference by luck is bounded.
+    """Holm's corrected p-values: they bound the probability of any false positive among all tests.
 
     With p_(1) <= ... <= p_(m): corrected p_(i) = max over j <= i of min(1, (m - j + 1) p_(j)).
     """

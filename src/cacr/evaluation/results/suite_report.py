@@ -1,4 +1,4 @@
-"""What a suite of data sets found: scores, means and wins."""
+"""Report on a suite of data sets: scores, means and wins."""
 
 from dataclasses import dataclass, field
 from statistics import mean
@@ -8,7 +8,7 @@ from cacr.files import printable
 from cacr.runs.result import Result
 
 DECIMALS = 3
-"""Scores that agree to a tenth of a percent are a tie, as in the paper's table."""
+"""Scores that are equal to a tenth of a percent are a tie, as in the paper's table."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Standing:
-    """The first contestant against another, over the data sets that both have."""
+    """The first encoder compared with another, over the data sets that both have."""
 
     wins: int
     ties: int
@@ -33,21 +33,21 @@ class Standing:
 
     def __str__(self) -> str:
         text = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
-        return f"{text}; {self.beyond_spread} of the wins by more than the spreads of both together"
+        return f"{text}; {self.beyond_spread} of the wins by more than the sum of both spreads"
 
 
 @dataclass
 class SuiteReport:
-    """What a suite found.
+    """Results of a suite.
 
     Attributes:
-        name: Of the suite.
+        name: Name of the suite.
         sets: Names of the data sets, in order.
         protocols: What was measured.
-        contestants: Their names, the encoder first.
-        results: By data set, protocol and contestant.
+        contestants: Names of encoder and baselines, the encoder first.
+        results: By data set, protocol and name.
         failures: Data sets without results.
-        rival: The second encoder's own name, where there is one: the last contestant is ``against`` it.
+        rival: Name of the second encoder, if there is one: the last name is ``against`` it.
     """
 
     name: str
@@ -59,12 +59,12 @@ class SuiteReport:
     rival: str | None = None
 
     def own_name(self, contestant: str) -> str:
-        """The name that a contestant has by itself."""
+        """The name of an encoder or baseline without prefix."""
         last = contestant == self.contestants[-1]
         return self.rival if last and self.rival is not None else contestant
 
     def complete(self, protocol: str) -> list[str]:
-        """The data sets on which every contestant was measured."""
+        """The data sets on which everything was measured."""
         return [s for s in self.sets if all((s, protocol, c) in self.results for c in self.contestants)]
 
     def mean(self, protocol: str, contestant: str) -> float:
@@ -72,7 +72,7 @@ class SuiteReport:
         return mean(self.results[name, protocol, contestant].score for name in self.complete(protocol))
 
     def standing(self, protocol: str, other: str) -> Standing:
-        """Wins, ties and losses of the first contestant against another, with scores to a tenth of a percent."""
+        """Wins, ties and losses of the first encoder against another, with scores to a tenth of a percent."""
         pairs = [
             (self.results[name, protocol, self.contestants[0]], self.results[name, protocol, other])
             for name in self.complete(protocol)
