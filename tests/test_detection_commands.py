@@ -129,7 +129,7 @@ def test_detectors_of_two_arms_are_compared_over_seeds(run: Run, tmp_path: Path)
     theirs, ours = arms.values()
     p = 3 * stats.ttest_rel(ours, theirs).pvalue  # Holm: of three measures two differ, and by as much
     for measure, more in (("AP", 0), ("AP50", 0.2)):
-        table = text.split(f"detection {measure}, lab ", 1)[1].split("what the runs have seen")[0]
+        table = text.split(f"detection {measure}, lab ", 1)[1].split("training budget of the runs")[0]
         first, second = (
             f"{100 * (mean(each) + more):.1f} ± {100 * stdev(each):.1f}" for each in arms.values()
         )

@@ -176,7 +176,9 @@ def test_a_loss_above_its_value_at_a_point_is_told() -> None:
     assert verdict is not None and verdict.verdict == "healthy" and verdict.evidence[-1] == downhill
     for figures in ({"trivial_loss": 4.0}, {}):
         below = _judge(_rows({}, {}, figures))
-        assert below is not None and not any("at a point" in sentence for sentence in below.evidence)
+        assert below is not None and not any(
+            "are one point: moving" in sentence for sentence in below.evidence
+        )
 
 
 def test_a_loss_that_does_not_move_is_not_learning_even_when_views_are_alike() -> None:

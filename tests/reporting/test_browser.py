@@ -327,7 +327,7 @@ def test_verdict_bound_and_reference_are_shown(open_page: Open, coloured_run: Pa
     )
     page = open_page(refresh_report(run))
     overview = page.locator("#overview").inner_text()
-    assert "The run has failed: its loss has left all bounds." in overview
+    assert "The run has failed: its loss diverged." in overview
     assert "cacr pretrain --config" in page.locator("#overview code").inner_text()
     assert "diverging" in overview and "<i>loss</i> grew" in overview and "lower lr" in overview
     assert "healthy (epoch 1), diverging (epoch 2)" in overview

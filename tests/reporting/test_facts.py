@@ -153,7 +153,7 @@ def test_wrong_places_are_refused_before_work(trained: Path, tmp_path: Path) -> 
     with pytest.raises(UserError, match="is a folder"):
         write_report([trained], out=tmp_path)
     (tmp_path / "thesis.html").write_text("years of work")
-    with pytest.raises(UserError, match="is no report"):
+    with pytest.raises(UserError, match="is not a report"):
         write_report([trained], out=tmp_path / "thesis.html")
     assert (tmp_path / "thesis.html").read_text() == "years of work"
     with pytest.raises(UserError, match="not a run folder"):

@@ -85,14 +85,14 @@ def test_a_gain_is_judged_by_its_spread_or_by_the_number_of_images() -> None:
         ({"untrained": 0.74}, "No clear difference from the same network untrained: +1.0 points."),
         ({"untrained": 0.1, "start": 0.9}, "Worse than the weights that it started from, by 15.0 points."),
         ({"pixels": 0.2}, "Better than the raw pixels, by 55.0 points."),
-        ({}, "It reaches 75.0 %; what that is worth, a baseline would tell."),
+        ({}, "It reaches 75.0 %; there is no baseline to compare with."),
     ],
 )
 def test_a_headline_says_what_the_numbers_mean(tmp_path: Path, scores: dict[str, float], title: str) -> None:
     others = [replace(RESULT, subject=subject, score=score) for subject, score in scores.items()]
     said = headline(_run(tmp_path, RESULT, *others, verdict="healthy"))
     assert said.title == title
-    assert "a linear classifier on its features (all labels): 75.0 % accuracy, against" in said.text
+    assert "a linear classifier on its features (all labels): 75.0 % accuracy, compared with" in said.text
     assert "10.0 % by guessing" in said.text
     assert all(f"{100 * score:.1f} %" in said.text for score in scores.values())
 
@@ -172,7 +172,7 @@ def test_a_training_that_made_its_weights_worse_is_left(tmp_path: Path) -> None:
         folder.write_settings(resolved(data="my photos", init=init), {})
         (folder.path / "encoder.safetensors").touch()
         step = next_step(Run.open(folder.path))
-        assert step.words.startswith("Leave it") and "better as they came" in step.words
+        assert step.words.startswith("On these images") and "initial weights are better" in step.words
         assert shlex.split(step.command) == ["cacr", "group", init, "my photos", "--out", "groups.csv"]
 
 

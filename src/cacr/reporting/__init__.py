@@ -1,4 +1,4 @@
-"""Reports: what a run did and what it learned, on one page."""
+"""Reports: what a run did and learned, on one HTML page."""
 
 from cacr.reporting.comparison import comparison_tables
 from cacr.reporting.contact_page import write_groups_page, write_selection_page

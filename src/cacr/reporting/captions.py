@@ -1,4 +1,4 @@
-"""What the page shows of captions: those that are confused, and how images weigh them."""
+"""Captions in the report: confused ones, and how images weight them."""
 
 from typing import Any
 
@@ -34,19 +34,19 @@ class _Weighed(BaseModel):
 
 
 class _Details(BaseModel):
-    """What is read of a result of the protocol captions."""
+    """The parts of a result of the protocol captions that are used here."""
 
     confused: list[_Confused]
     weights: list[_Weighed]
 
 
 def reads_captions(framework: str) -> bool:
-    """Whether images are compared with captions, not with each other."""
+    """Whether the framework compares images with captions, not with each other."""
     return framework in FRAMEWORKS and FRAMEWORKS[framework].reads_captions
 
 
 def caption_facts(results: list[Result]) -> dict[str, Any] | None:
-    """Rows of two tables, from the last measurement of the encoder by captions; None where there is none."""
+    """Rows of two tables, from the last measurement of the protocol captions; None if there is none."""
     measured = [result for result in results if result.protocol == PROTOCOL and result.subject == "encoder"]
     if not measured:
         return None

@@ -17,12 +17,12 @@ _LEGEND = (
 
 
 def comparison_tables(comparison: Comparison) -> list[RenderableType]:
-    """What was measured, with spread and test, and what the runs have cost: whole in 80 columns."""
+    """Tables of scores with spread and test, and of the training budgets; they fit into 80 columns."""
     return [Text(_LEGEND, style="dim"), *_scores(comparison), _budgets(comparison)]
 
 
 def _scores(comparison: Comparison) -> list[Table]:
-    """A table for each measure."""
+    """One table per metric."""
     by_measure: dict[str, list[Line]] = {}
     for line in comparison.lines:
         by_measure.setdefault(line.measure, []).append(line)
@@ -41,7 +41,7 @@ def _of_measure(measure: str, lines: Sequence[Line]) -> Table:
 
 
 def score_text(line: Line) -> str:
-    """``71.9 ± 0.4``; of one seed ``71.9``."""
+    """``71.9 ± 0.4``; ``71.9`` for one seed."""
     deviation = "" if line.deviation is None else f" ± {100 * line.deviation:.1f}"
     return f"{100 * line.mean:.1f}{deviation}"
 
@@ -55,7 +55,9 @@ def _difference(line: Line) -> tuple[str, str, str]:
 
 
 def _budgets(comparison: Comparison) -> Table:
-    table = Table(title="what the runs have seen", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title="training budget of the runs", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("runs", overflow="fold", min_width=12)
     table.add_column("seeds", justify="right", min_width=len("seeds"))
     for heading in ("images", "views each", "batch", "steps", "views seen"):
@@ -74,5 +76,5 @@ def _budgets(comparison: Comparison) -> Table:
 
 
 def _text(text: str) -> Text:
-    """Names are text, whatever they contain."""
+    """Names as plain text, without markup."""
     return Text(printable(text))

@@ -1,4 +1,4 @@
-"""A page of pictures in sections, one HTML file that opens offline: groups, or what was selected."""
+"""A page of pictures in sections, as one HTML file that opens offline: groups, or a selection."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from cacr.sorting import Groups, Selection
 from cacr.views import fitted
 
 SIDE = 144
-"""Of a picture, in pixels."""
+"""Side of a picture, in pixels."""
 
 MOST_PICTURES = 1_000
-"""On one page: about 5 MB."""
+"""Largest number of pictures on one page: about 5 MB."""
 
 GROUP_PICTURES = 24
-"""Of one group at most: those in its middle."""
+"""Largest number of pictures per group: those nearest to its centre."""
 
 _QUALITY = 80
 
@@ -36,7 +36,7 @@ class Section:
         title: The heading; empty for none.
         text: A line under it.
         images: Numbers of the images.
-        captions: A line under each.
+        captions: One line of text per image.
     """
 
     title: str
@@ -46,7 +46,7 @@ class Section:
 
 
 def write_selection_page(out: Path, found: Collection, selection: Selection) -> None:
-    """The contact sheet of a selection; of copies group by group, the image that is kept first."""
+    """Write the contact sheet of a selection; duplicates are shown in groups, the image to keep first."""
     count = len(selection.chosen)
     if selection.kept is None:
         captions = [f"{number + 1}. {score:.3g}" for number, score in enumerate(selection.score)]
@@ -65,21 +65,21 @@ def write_selection_page(out: Path, found: Collection, selection: Selection) -> 
 
 
 def write_groups_page(out: Path, found: Collection, groups: Groups) -> None:
-    """The gallery of groups: of each the images in its middle."""
+    """Write the gallery of groups: the images nearest to the centre of each group."""
     shown = max(3, min(GROUP_PICTURES, MOST_PICTURES // len(groups.groups)))
     sections = []
     for group in groups.groups:
         text = f"{len(group.images):,} images"
         if group.labelled:
-            text += f"; {group.agreeing:,} of {group.labelled:,} labelled ones have this label"
+            text += f"; {group.agreeing:,} of {group.labelled:,} labelled images have this label"
         images = group.images[:shown].tolist()
         sections.append(Section(group.name, text, images, [found.label(n) or "" for n in images]))
     title = f"{len(found):,} images in {len(groups.groups)} groups"
-    how = "was found" if groups.chosen else "was given"
-    clear = (
-        f"How clearly they are apart: {groups.silhouette:.2f}, from -1 to 1 (silhouette). Their number {how}."
+    how = "was chosen automatically" if groups.chosen else "was given"
+    clear = f"Silhouette: {groups.silhouette:.2f} (-1 to 1; larger means clearer groups). The number of groups {how}."
+    _write(
+        out, found, title, f"{clear} The page shows the images nearest to the centre of each group.", sections
     )
-    _write(out, found, title, f"{clear} Of each group the images in its middle are shown.", sections)
 
 
 def _write(out: Path, found: Collection, title: str, text: str, sections: Sequence[Section]) -> None:
@@ -91,7 +91,7 @@ def _write(out: Path, found: Collection, title: str, text: str, sections: Sequen
             body.append(_section(found, section, images))
     hidden = sum(len(section.images) for section in sections) - (MOST_PICTURES - left)
     if hidden:
-        body.append(f'<p class="soft">{hidden:,} more images are in the list, and not on this page.</p>')
+        body.append(f'<p class="soft">{hidden:,} more images are in the list, but not on this page.</p>')
     style = "\n".join(_web(name) for name in ("page.css", "contact.css"))
     page = Template(_web("contact.html")).substitute(
         title=escape(printable(title)),
@@ -119,7 +119,7 @@ def _section(found: Collection, section: Section, images: Sequence[tuple[int, st
 
 
 def _picture(found: Collection, number: int) -> str:
-    """An image as a data URI; empty where it cannot be read any more."""
+    """An image as a data URI; empty if it is no longer readable."""
     try:
         image = fitted(found.source.read(number, SIDE), SIDE)
     except UnreadableImageError:

@@ -1,4 +1,4 @@
-"""What detectors found on the test images, as the page shows it."""
+"""Detections on the test images, for the report."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -12,13 +12,13 @@ from cacr.runs.result import Result
 from cacr.runs.run import Run
 
 MOST_BYTES = 4 * 2**20
-"""Of one picture on the page."""
+"""Largest size of a picture on the page, in bytes."""
 
 _JPEG = b"\xff\xd8\xff"
 
 
 def detections_of(run: Run) -> list[dict[str, Any]]:
-    """Title, picture (a data URI, empty where there is none) and scores by class of every detector of a run."""
+    """Title, picture (a data URI, or empty) and scores per class of every detector of a run."""
     return [_shown(run.results_folder, result) for result in run.results if per_class(result)]
 
 
@@ -34,7 +34,7 @@ def _shown(folder: Path, result: Result) -> dict[str, Any]:
 
 
 def _picture(folder: Path, name: object) -> str:
-    """A JPEG that lies beside the result, by its plain name; anything else is not shown."""
+    """A JPEG next to the result, by its plain file name; anything else is not shown."""
     if not isinstance(name, str) or Path(name).name != name:
         return ""
     try:

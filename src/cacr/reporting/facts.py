@@ -1,4 +1,4 @@
-"""What is known of a run without looking at an image: its settings, budget, results, verdict and curves."""
+"""The facts of a run that need no images: settings, budget, results, verdict and curves."""
 
 import contextlib
 from collections.abc import Iterable
@@ -23,10 +23,10 @@ _COMMON_NAMES = ("train", "training", "images", "data")
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """Everything that the page shows of one run but its images.
+    """Everything that the report shows of one run, except its images.
 
     Raises:
-        UserError: a file of it is damaged, or another version wrote it.
+        UserError: one of its files is damaged, or was written by another version.
     """
     if isinstance(run, Guest):
         return _guest_facts(run)
@@ -50,7 +50,7 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 
 def _guest_facts(guest: Guest) -> dict[str, Any]:
-    """The same of an encoder that no run trained: what it is, where it comes from and what was measured of it."""
+    """The same for an encoder that no run trained: what it is, where it comes from, and its results."""
     loaded = guest.encoder.loaded
     described = {name: value for name, value in asdict(guest.info).items() if name != "training"}
     found = headline_of([result for result in guest.results if result.weights in ("", guest.digest)])
@@ -72,7 +72,7 @@ def _guest_facts(guest: Guest) -> dict[str, Any]:
 
 
 def _verdict(run: Run) -> dict[str, Any] | None:
-    """The verdict as the page shows it, or None where there is none."""
+    """The verdict for the report, or None."""
     found = run.verdict
     if found is None:
         return None
@@ -99,7 +99,7 @@ def _progress(rows: list[Row]) -> Iterable[tuple[str, str]]:
 
 
 def _results(run: Run) -> dict[str, Any]:
-    """A row for each measure of what was measured alike, and the subjects that have a column."""
+    """One row per metric of each measurement, and the subjects that have a column."""
     found, digest = standings(run.results), run.digest
     return {
         "subjects": [printable(subject) for subject in subjects_of(found)],
@@ -129,16 +129,16 @@ def _result_rows(run: str, standing: Standing, digest: str) -> Iterable[dict[str
 
 
 def _budget(run: Run) -> list[tuple[str, str]]:
-    """What was spent, from the summary that the encoder carries and from what was logged."""
+    """The training budget, from the description of the encoder and from the log."""
     lines: list[tuple[str, str]] = []
     if run.has_encoder:
         training = run.training
         known = (
             ("images", training.images),
-            ("views of each image", training.views),
+            ("views per image", training.views),
             ("batch size", training.batch_size),
             ("epochs planned", training.epochs),
-            ("steps made", training.steps),
+            ("steps done", training.steps),
             ("finished", training.finished),
             ("processes", training.processes),
             ("precision", training.precision),
@@ -148,7 +148,7 @@ def _budget(run: Run) -> list[tuple[str, str]]:
             for label, value in known
             if value is not None
         ]
-        with contextlib.suppress(UserError):  # an encoder that does not say how it was trained
+        with contextlib.suppress(UserError):  # the encoder does not say how it was trained
             lines.append(("views seen", f"{run.budget.views_seen:,}"))
     speeds = [row["images_per_second"] for row in run.rows if "images_per_second" in row]
     if speeds:
@@ -171,6 +171,6 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _short_name(data: str) -> str:
-    """A folder by its own name, or with its parent's where many are called so: the path is among the settings."""
+    """A folder's own name, with that of its parent if the name is very common; the settings have the full path."""
     path = Path(data)
     return "/".join(path.parts[-2:]) if path.name in _COMMON_NAMES else path.name or data

@@ -1,4 +1,4 @@
-"""The images of the page: the map, their neighbours, the suspicious pairs, and their pictures."""
+"""The images of the report: the map, neighbours, suspicious pairs, and pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,10 +22,11 @@ from cacr.reporting.sprites import Sheet, cell_side, pictures
 from cacr.runs.run import Run
 
 LISTED = 12
-# With 50,000 points, whose arrays and names take up to 6 MB, these keep the page under 15 MB (base64 adds a third).
+# With 50,000 points, whose arrays and names take up to 6 MB, these limits keep the page under 15 MB (base64 adds a
+# third).
 _SMALL, _SMALL_BYTES = 48, 4_800_000
 _LARGE, _LARGE_BYTES = 96, 1_200_000
-_RUNS_IN_FULL = 4  # more runs get shorter lists and fewer queries
+_RUNS_IN_FULL = 4  # with more runs, each gets shorter lists and fewer queries
 _NO_LABEL = 2**16 - 1
 
 
@@ -40,25 +41,25 @@ def build_gallery(
     points: int = MOST_POINTS,
     stage: Stage = silent,
 ) -> dict[str, Any]:
-    """Everything on the page that needs the images, for one run or several on the same images.
+    """Everything in the report that needs images, for one or several runs on the same images.
 
     Args:
-        runs: Whose page it is.
-        data: Whose images; those of the first run by default.
-        images: A list of those to use, or ``except:FILE``.
-        labels: A CSV file with labels of all images or some.
-        data_root: Where named data sets lie; where the first run found them by default.
+        runs: Runs of the report.
+        data: Data with the images; default: that of the first run.
+        images: A list of images to use, or ``except:FILE``.
+        labels: A CSV file with labels of all or some images.
+        data_root: Folder of named data sets; default: that of the first run.
         download: Allow downloads of data sets.
-        points: Images on the map, over all runs.
+        points: Number of images on the map, over all runs.
         stage: Shows progress.
 
     Raises:
-        UserError: a run has no encoder, or the data is not there.
+        UserError: a run has no encoder, or the data does not exist.
     """
     if points < 1:
         raise UserError(f"the map needs at least one point (got {points})")
     if data is None and isinstance(runs[0], Guest):
-        raise UserError(f"{runs[0].text} has no images of its own: name some with --data")
+        raise UserError(f"{runs[0].text} has no images of its own: give some with --data")
     models = [load_model(run) for run in runs]
     shown = open_shown(
         runs[0].settings,
@@ -82,7 +83,7 @@ def build_gallery(
 def _encode(
     model: RunModel, shown: Shown, machine: Machine, stage: Stage, *, first: bool
 ) -> tuple[Shown, torch.Tensor]:
-    """Features of the shown images; the first pass finds out which of them can be read."""
+    """Features of the shown images; the first pass finds the readable ones."""
     tolerated = model.run.settings.max_unreadable if first else 0.0
     with stage("encoding") as progress:
         found = encode(model.encoder, shown.source, machine, progress, max_unreadable=tolerated)
@@ -101,7 +102,7 @@ def _packed(
         lists = pair_lists(related, source, labels, machine, _part(LISTED, len(models)))
         listed |= {image for pairs in lists.values() for image in pairs.index.ravel().tolist()}
         maps.append(_packed_map(related, lists) | {"note": model.note, "t_neg": model.run.t_neg})
-    with stage("cutting out pictures") as progress:
+    with stage("making pictures") as progress:
         large_cells = {}
         for image, picture in zip(
             sorted(listed), pictures(source, sorted(listed), _LARGE, machine), strict=True
@@ -133,7 +134,7 @@ def _packed(
 
 
 def _part(count: int, runs: int) -> int:
-    """How much of a run is shown beside others."""
+    """Length of a list if there are several runs."""
     return max(1, count * _RUNS_IN_FULL // max(runs, _RUNS_IN_FULL))
 
 
@@ -156,7 +157,7 @@ def _packed_map(related: Relations, lists: dict[str, ImagePairs]) -> dict[str, A
 
 
 def _sample(count: int, first: set[int]) -> list[int]:
-    """Ascending numbers of the images that get a thumbnail: those of the lists, then as many drawn as fit."""
+    """Ascending numbers of images with a thumbnail: those of the lists, then a random sample of others."""
     if count <= MOST_PICTURES:
         return list(range(count))
     others = np.setdiff1d(np.arange(count), sorted(first))

@@ -1,4 +1,4 @@
-"""What the numbers of a run mean, in a sentence or two."""
+"""The headline of a report: what the numbers of a run mean, in a sentence or two."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,25 +17,25 @@ _REFERENCES = ("start", "untrained", "scratch", "pixels")
 _FIRST = ("linear", "knn", "fewshot")
 _PROTOCOLS = {
     "linear": "a linear classifier on its features",
-    "knn": "the vote of the nearest images",
-    "fewshot": "a classifier that learns from few labels",
-    "detection": "a detector that is trained on it",
-    "segmentation": "a Mask R-CNN that is trained on it",
+    "knn": "the nearest images (kNN)",
+    "fewshot": "a classifier trained on few labels",
+    "detection": "a detector trained on it",
+    "segmentation": "a Mask R-CNN trained on it",
 }
 _OF_VERDICT = {
-    "healthy": "The run looks healthy: its features know more of images than before training.",
+    "healthy": "The run looks healthy: its features are better than before training.",
     "collapsed to a point": "The run has failed: all images look the same to the encoder.",
-    "dimensional collapse": "The run is in trouble: the encoder tells images apart in very few ways.",
-    "not learning": "The run has not learned: two views of one image are no more alike than two images.",
-    "diverging": "The run has failed: its loss has left all bounds.",
-    "starved by the loader": "The run learns, but it waits for images most of the time.",
-    "shrinking": "The run is in trouble: images look more and more alike to the encoder.",
-    "no better than before training": "The training has taught nothing: features are as good as before it.",
-    "worse than before training": "The training has done harm: features were better before it.",
-    "too few images": "It cannot be told what this run is worth: there are too few images to measure.",
-    "not sure yet": "It cannot be told yet whether features are better than before training.",
+    "dimensional collapse": "The run has a problem: its embeddings vary in very few dimensions.",
+    "not learning": "The run has not learned: two views of one image are as different as two images.",
+    "diverging": "The run has failed: its loss diverged.",
+    "starved by the loader": "The run learns, but spends much of the time waiting for images.",
+    "shrinking": "The run has a problem: its embeddings come closer and closer together.",
+    "no better than before training": "The training did not help: features are as good as before training.",
+    "worse than before training": "The training did harm: features were better before training.",
+    "too few images": "The quality of this run is unknown: there are too few images to measure.",
+    "not sure yet": "It is not clear yet whether features are better than before training.",
 }
-_NOT_EVALUATED = "How good its features are is not known: it has not been evaluated."
+_NOT_EVALUATED = "The encoder has not been evaluated, so the quality of its features is unknown."
 
 
 class Headline(NamedTuple):
@@ -46,7 +46,7 @@ class Headline(NamedTuple):
 
 
 def headline(run: Run) -> Headline:
-    """What is to be thought of a run: from what was measured on its encoder, else from the verdict."""
+    """Summarise a run: from the results of its encoder, or else from the verdict."""
     if measured := headline_of(_current(run)):
         return measured
     if run.verdict is None:
@@ -56,35 +56,35 @@ def headline(run: Run) -> Headline:
 
 
 def headline_of(results: Sequence[Result]) -> Headline | None:
-    """What results of one encoder and its baselines mean; None where there is none of the encoder."""
+    """Summarise the results of one encoder and its baselines; None without results of the encoder."""
     found = _ranked(results)
     return _of_results(found) if found else None
 
 
 def _current(run: Run) -> list[Result]:
-    """What was measured of the encoder as it is now."""
+    """Results of the current encoder."""
     digest = run.digest
     return [result for result in run.results if result.weights in ("", digest)]
 
 
 def _ranked(results: Sequence[Result]) -> list[Standing]:
-    """Measurements of the encoder, what says most first."""
+    """Measurements of the encoder, the most informative first."""
     return sorted((s for s in standings(results) if "encoder" in s.of), key=_rank)
 
 
 def _rank(standing: Standing) -> tuple[bool, int]:
-    """Measurements with a baseline first, then the protocol that says most."""
+    """Sort key: measurements with a baseline first, then by how informative the protocol is."""
     protocol = standing.any.protocol
     return _reference(standing) is None, _FIRST.index(protocol) if protocol in _FIRST else len(_FIRST)
 
 
 def _reference(standing: Standing) -> str | None:
-    """The baseline that says whether the training was worth it."""
+    """The baseline that shows whether the training was useful."""
     return next((name for name in _REFERENCES if name in standing.of), None)
 
 
 def outcome(run: Run) -> str | None:
-    """``better``, ``worse`` or ``equal``, against what the headline compares with; None where nothing was compared."""
+    """``better``, ``worse`` or ``equal`` compared with the baseline of the headline; None if nothing was compared."""
     found = _ranked(_current(run))
     reference = _reference(found[0]) if found else None
     return gain(found[0].of["encoder"], found[0].of[reference]).outcome if reference else None
@@ -97,10 +97,10 @@ def _of_results(found: Sequence[Standing]) -> Headline:
     if (classes := own.counts.get("classes", 0)) > 1 and own.metric == "accuracy":
         beside.append(f"{100 / classes:.1f} % by guessing")
     how = f"{_PROTOCOLS.get(own.protocol, own.protocol)} ({labels_text(own)})"
-    against = f", against {_listed(beside)}" if beside else ""
+    against = f", compared with {_listed(beside)}" if beside else ""
     text = f"Measured by {how}: {own.text} {own.metric}{against}."
     if reference is None:
-        return Headline(f"It reaches {own.text}; what that is worth, a baseline would tell.", text)
+        return Headline(f"It reaches {own.text}; there is no baseline to compare with.", text)
     main = gain(own, first.of[reference])
     if main.doubt is not None:
         text += f" A difference from {NAMES[reference]} of up to {main.doubt:.1f} points may be chance."
@@ -121,7 +121,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def _disagreeing(others: Sequence[Standing], reference: str, outcome: str) -> list[str]:
-    """What other protocols say where it is something else."""
+    """Other protocols with a different outcome."""
     compared = [s for s in others if reference in s.of]
     different = [
         f"{s.any.protocol} ({labels_text(s.any)}) says {judged}"

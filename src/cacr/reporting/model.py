@@ -1,4 +1,4 @@
-"""The networks of a run as they were after its last checkpoint."""
+"""The networks of a run after its last checkpoint."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ from cacr.training.networks import build_method
 
 @dataclass(frozen=True)
 class RunModel:
-    """The encoder of a run, and the head whose embeddings its objective compared.
+    """The encoder of a run, and the head whose embeddings its objective compares.
 
     Attributes:
-        run: Whose networks they are.
+        run: The run.
         encoder: In evaluation mode.
-        head: Features -> embeddings; None where it is not known, and features stand for embeddings.
-        note: Why there is no head, in words.
+        head: Features -> embeddings; None if it is not known: then features are used as embeddings.
+        note: Why there is no head.
     """
 
     run: Run
@@ -41,13 +41,13 @@ class RunModel:
 
 
 def load_model(run: Run) -> RunModel:
-    """The networks of a run.
+    """Load the networks of a run.
 
     Raises:
         UserError: there is no encoder yet, or its file is damaged.
     """
     if isinstance(run, Guest):
-        note = "No run trained this encoder here: weights are computed on features, by the defaults of CACR."
+        note = "This encoder was not trained by cacr: weights are computed on features, with CACR's defaults."
         return RunModel(run, run.encoder, None, note)
     encoder = load_encoder(run.path)
     try:
@@ -61,13 +61,13 @@ def _head(run: Run) -> nn.Module:
     """The head of the last checkpoint, in evaluation mode.
 
     Raises:
-        UserError: there is none, or it is not that of the settings.
+        UserError: there is none, or it does not fit the settings.
     """
     state = load_latest(run.folder.checkpoints, warn=lambda _: None)
     if state is None:
-        raise UserError("no checkpoint is left")
-    check_settings(run.settings.model_dump())  # it may name things that this version does not have
-    with torch.random.fork_rng():  # building draws random weights, and a caller keeps its own numbers
+        raise UserError("there is no checkpoint")
+    check_settings(run.settings.model_dump())  # settings may have names that this version does not know
+    with torch.random.fork_rng():  # building draws random weights; keep the caller's random state
         method, _ = build_method(run.settings)
     if wrong := misfit(method.state_dict(), state["method"]):
         raise UserError(f"the checkpoint does not fit {run.folder.config}: {wrong}")

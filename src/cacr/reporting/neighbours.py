@@ -1,4 +1,4 @@
-"""The picture of a search: an image or words, and the images that were found for them."""
+"""The picture of a search: an image or words, and the images found."""
 
 import io
 import textwrap
@@ -12,14 +12,14 @@ from cacr.views import fitted
 
 CELL, GAP, COLUMNS = 160, 8, 6
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
-"""What the name of the picture may end in."""
+"""Allowed suffixes of the picture."""
 
 _TEXT_SIZE = 13
 _LINE = _TEXT_SIZE + 3
 
 
 def write_neighbours(path: Path, found: Found) -> None:
-    """Write the picture of a search; the file's name says in which format."""
+    """Write the picture of a search; the file name decides the format."""
     buffer = io.BytesIO()
     draw_neighbours(found).save(buffer, format=Image.registered_extensions()[path.suffix.lower()])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def write_neighbours(path: Path, found: Found) -> None:
 
 
 def draw_neighbours(found: Found) -> Image.Image:
-    """A page with the query first and then the nearest images, each over its cosine and its class or name."""
+    """A page with the query first and then the nearest images, each with its cosine and its class or name."""
     if found.image is None:
         cells = [(_written(found.query), ("words", ""))]
     else:
@@ -51,7 +51,7 @@ def draw_neighbours(found: Found) -> Image.Image:
 
 
 def _written(words: str) -> Image.Image:
-    """Words in the place of a picture, in as many lines as they need."""
+    """Words instead of a picture, in several lines if needed."""
     page = Image.new("RGB", (CELL, CELL), "white")
     font = ImageFont.load_default(_TEXT_SIZE + 3)
     lines = textwrap.wrap(printable(words), width=CELL // 9)
@@ -63,7 +63,7 @@ def _written(words: str) -> Image.Image:
 
 
 def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """What of a text fits under a cell; the end of a long name tells more than its beginning."""
+    """Shorten a text to fit under a cell; the end of a long name is kept, because it says more than the start."""
     if font.getlength(text) <= CELL:
         return text
     while text and font.getlength("…" + text) > CELL:

@@ -1,4 +1,4 @@
-"""What to do with a run next: a command that fits its state."""
+"""Suggest what to do next with a run: a command that fits its state."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ FAILED = (
     "no better than before training",
     "worse than before training",
 )
-"""Verdicts after which going on is no use."""
+"""Verdicts after which continuing the run does not help."""
 
 
 class NextStep(NamedTuple):
@@ -34,16 +34,16 @@ class NextStep(NamedTuple):
 
 
 def next_step(run: Run) -> NextStep:
-    """The next thing to do: mend it, go on, evaluate, train longer, or use the encoder."""
+    """The next thing to do: fix it, continue, evaluate, train longer, or use the encoder."""
     verdict = run.verdict.verdict if run.verdict else None
     if verdict == "worse than before training" and run.settings.init is not None:
         return _as_they_came(run, run.settings.init)
     if verdict in FAILED:
         config, other = run.folder.config, run.path.with_name(f"{run.path.name}-2")
         command = shell_words("cacr", "pretrain", "--config", config, "--out", other)
-        return NextStep("Start again with a change that is proposed above:", command)
+        return NextStep("Start again with one of the changes suggested above:", command)
     if not run.digest or (run.has_encoder and run.training.finished is False):
-        return NextStep("The run has not come to its end. Go on:", resume_command(run.path))
+        return NextStep("The run is not finished. Continue:", resume_command(run.path))
     compared = outcome(run)
     if compared is None:
         return _evaluate(run)
@@ -52,7 +52,8 @@ def next_step(run: Run) -> NextStep:
     if compared == "better" and reads_captions(run.settings.framework):
         out = run.path.with_name(f"{run.path.name}.onnx")
         return NextStep(
-            "Use both sides in other software:", _command(run, "export", "--to", "onnx", "--out", out)
+            "Use image and text encoder in other software:",
+            _command(run, "export", "--to", "onnx", "--out", out),
         )
     if compared == "better":
         out = run.path.with_name(f"{run.path.name}.safetensors")
@@ -63,12 +64,14 @@ def next_step(run: Run) -> NextStep:
 
 
 def _as_they_came(run: Run, init: str) -> NextStep:
-    """Leave a training that made the weights of others worse: these are encoders themselves."""
+    """Suggest the initial weights instead, if the training made them worse."""
     data = run.settings.data
     command = shell_words(
         "cacr", "group", init, data, *_root(run, data), *_fetched(init), "--out", "groups.csv"
     )
-    return NextStep("Leave it: on these images the weights are better as they came. Use those:", command)
+    return NextStep(
+        "On these images the initial weights are better than the trained ones. Use them:", command
+    )
 
 
 def guest_step(guest: Guest) -> NextStep:
@@ -85,24 +88,24 @@ def guest_step(guest: Guest) -> NextStep:
     last = guest.results[-1]
     words = last.data, "--init", guest.text, *_place_of(last), *fetched, "--out", f"runs/{guest.name}"
     return NextStep(
-        "Continue from it on your own images, and see whether that helps:",
+        "Continue training on your own images, and see whether that helps:",
         shell_words("cacr", "pretrain", *words),
     )
 
 
 def guest_lines(guest: Guest) -> list[str]:
-    """The same as lines to print, and where it is known which images it is for a use of it."""
+    """The same as lines to print; if its images are known, also a command that uses it."""
     first = guest_step(guest)
     lines = [f"what next? {first.words} {first.command}"]
     if guest.results:
         last = guest.results[-1]
         words = guest.text, last.data, *_place_of(last), *_fetched(guest.text), "--out", "groups.csv"
-        lines.append(f"or see which groups of images it finds: {shell_words('cacr', 'group', *words)}")
+        lines.append(f"or group your images with it: {shell_words('cacr', 'group', *words)}")
     return lines
 
 
 def next_lines(run: Run) -> list[str]:
-    """What to do next as lines to print: the next step, and where there is a sound encoder a use of it."""
+    """Lines to print: the next step, and a command that uses the encoder if it is healthy."""
     first = next_step(run)
     lines = [f"what next? {first.words} {first.command}"]
     verdict = run.verdict.verdict if run.verdict else None
@@ -112,19 +115,19 @@ def next_lines(run: Run) -> list[str]:
             command = _command(run, "search", "two dogs in the snow", "--data", data, *_root(run, data))
             lines.append(f"or search by words: {command}")
         command = _command(run, "group", data, *_root(run, data), "--out", "groups.csv")
-        lines.append(f"or see which groups of images it finds: {command}")
+        lines.append(f"or group your images with it: {command}")
     return lines
 
 
 def next_after(text: Path) -> list[str]:
-    """The same for what an encoder was named by: a run, or one that no run trained."""
+    """The same for the name of a run, or of an encoder that no run trained."""
     if is_guest(text):
         return guest_lines(Guest.visit(text))
     return next_lines(Run.open(text)) if RunFolder(text).holds_run else []
 
 
 def _evaluate(run: Run) -> NextStep:
-    """Measure it where there are labels; elsewhere look at what it finds alike."""
+    """Measure it if there are labels; otherwise show which images it finds similar."""
     if run.results:
         last = run.results[-1]
         protocols = dict.fromkeys(r.protocol for r in run.results if r.data == last.data)
@@ -137,17 +140,17 @@ def _evaluate(run: Run) -> NextStep:
             "--protocol",
             ",".join(protocols),
         )
-        return NextStep("Measure baselines beside it:", _command(run, "evaluate", *words))
+        return NextStep("Compare it with baselines:", _command(run, "evaluate", *words))
     data = run.settings.data
     if run.points("knn"):
         command = _command(run, "evaluate", "--data", data, *_root(run, data))
-        return NextStep("Measure how good its features are, beside baselines:", command)
+        return NextStep("Measure how good its features are, compared with baselines:", command)
     if reads_captions(run.settings.framework) and not data.startswith("wds:"):
         command = _command(run, "evaluate", "--data", data, *_root(run, data), "--protocol", "captions")
         return NextStep("Measure how often images and captions find each other:", command)
     command = _command(run, "search", 0, "--data", data, *_root(run, data))
     return NextStep(
-        "See which images it finds alike; here for the first one, or name an image file:", command
+        "See which images it finds similar, here to the first image; or give an image file:", command
     )
 
 
@@ -156,14 +159,14 @@ def _command(run: Run, name: str, *words: object) -> str:
 
 
 def _root(run: Run, data: str) -> tuple[object, ...]:
-    """Where named data sets lie, for data that is one, and where that is not the default."""
+    """The option for the folder of named data sets, if it is needed and not the default."""
     root = run.settings.data_root
     elsewhere = root != PretrainSettings.model_fields["data_root"].default
     return ("--data-root", root) if elsewhere and data.partition(":")[0] in SOURCES else ()
 
 
 def _place_of(result: Result) -> tuple[object, ...]:
-    """Options by which another command finds the data that something was measured on: its root, its lists."""
+    """Options with which another command finds the same data: its root, its lists."""
     data, lists = result.locations[:1], result.locations[2:]
     root = ("--data-root", *data) if data and result.data.partition(":")[0] in SOURCES else ()
     given = (
@@ -173,7 +176,7 @@ def _place_of(result: Result) -> tuple[object, ...]:
 
 
 def _fetched(encoder: str) -> tuple[str, ...]:
-    """The option without which weights from the network are not fetched."""
+    """The option that allows downloading weights, if it is needed."""
     return ("--download",) if is_fetched(encoder) else ()
 
 

@@ -1,4 +1,4 @@
-"""Data inside an HTML page: compact, and harmless whatever it contains."""
+"""Data inside an HTML page: compact, and safe for any content."""
 
 import gzip
 import json
@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, DTypeLike
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand inside a ``<script>`` element: nothing in it can end the element.
+    """JSON for a ``<script>`` element: nothing in it can end the element.
 
-    NaN and infinities, which JSON does not have, become null.
+    NaN and infinity, which JSON does not have, become null.
     """
     text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def packed(values: ArrayLike, kind: DTypeLike) -> str:
-    """An array as little-endian bytes in base64, for a typed array of JavaScript."""
+    """An array as little-endian bytes in base64, for a typed array in JavaScript."""
     return b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()
 
 

@@ -1,4 +1,4 @@
-"""The page of one run or several: one HTML file that opens offline."""
+"""The report of one or several runs: one HTML file that opens offline."""
 
 import json
 from collections.abc import Sequence
@@ -41,25 +41,25 @@ def write_report(
     points: int = MOST_POINTS,
     stage: Stage = silent,
 ) -> tuple[Path, str]:
-    """Write the page of some runs, map and pictures included.
+    """Write the report of some runs, with map and pictures.
 
     Args:
-        runs: Run folders, or other encoders; several are shown side by side.
-        out: The file; ``report.html`` in the folder of a single run by default.
-        data: Whose images the map shows; by default those that the first run was trained on. Where these are
-            no longer there the page is written without images.
+        runs: Run folders, or other encoders; several are compared.
+        out: The file; default for a single run: ``report.html`` in its folder.
+        data: Data whose images the map shows; default: the training data of the first run. If it no longer exists, the
+            report is written without images.
         images: A list of the images to use, or ``except:FILE``.
-        labels: A CSV file with labels of all images or some; left out: the data's own.
-        data_root: Where named data sets lie.
+        labels: A CSV file with labels of all or some images; default: the labels of the data itself.
+        data_root: Folder of named data sets.
         download: Allow downloads of data sets.
-        points: Images on the map, over all runs.
+        points: Number of images on the map, over all runs.
         stage: Shows progress.
 
     Returns:
-        The file, and why it has no images (empty where it has).
+        The file, and why it has no images (empty if it has some).
 
     Raises:
-        UserError: no run folder, no such data, or the file cannot be written.
+        UserError: a run folder or the data does not exist, or the file cannot be written.
     """
     target = _target(runs, out)
     opened = [open_run_or_guest(path, download=download) for path in runs]
@@ -79,50 +79,52 @@ def write_report(
     except UserError as error:
         if data is not None or images is not None or labels is not None:
             raise
-        missing = f"The page has no images: {error}"
+        missing = f"The report has no images: {error}"
     write_atomically(target, _html(facts, gallery, missing).encode())
     return target, missing
 
 
 def refresh_report(run: Path) -> Path:
-    """Write the page of a run anew, with the images that are on it already if the encoder is still the same."""
+    """Write the report of a run again, with the same images if the encoder has not changed."""
     target = RunFolder(run).report
     opened = Run.open(run)
     facts = run_facts(opened)
     gallery = _old_gallery(target, opened.digest)
     missing = (
-        "" if gallery else f"The page has no images yet: {shell_words('cacr', 'report', run)} adds them."
+        "" if gallery else f"The report has no images yet: {shell_words('cacr', 'report', run)} adds them."
     )
     write_atomically(target, _html([facts], gallery, missing).encode())
     return target
 
 
 def _target(runs: Sequence[Path], out: Path | None) -> Path:
-    """Where the page goes; wrong places are refused before anything is computed."""
+    """The file of the report; wrong names are refused before anything is computed."""
     if not runs:
         raise UserError("a report needs at least one run folder")
     if out is None:
         if len(runs) > 1:
-            raise UserError("several runs need a name for their common page: add --out FILE.html")
+            raise UserError("a report of several runs needs a file name: add --out FILE.html")
         if is_guest(runs[0]):
-            raise UserError(f"{runs[0]} is no run folder, which would hold its page: add --out FILE.html")
+            raise UserError(
+                f"{runs[0]} is not a run folder, so the report needs a file name: add --out FILE.html"
+            )
         return RunFolder(runs[0]).report
     if out.is_dir():
-        raise UserError(f"{out} is a folder: name a file, such as {out / 'report.html'}")
+        raise UserError(f"{out} is a folder: give a file, such as {out / 'report.html'}")
     if out.exists() and not _is_page(out):
-        raise UserError(f"{out} exists and is no report: remove it, or choose another --out")
+        raise UserError(f"{out} exists and is not a report: remove it, or choose another --out")
     require_writable(out.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     return out
 
 
 def _is_page(path: Path) -> bool:
-    """Whether a file is a page of ours, which may be replaced."""
+    """Whether a file is a report of cacr, which may be replaced."""
     return _stored_gallery(path) is not None
 
 
 def _stored_gallery(page: Path) -> str | None:
-    """The text of the images in a page of ours; None where the file is no such page."""
+    """The text of the images in a report; None if the file is not a report."""
     try:
         _, opened, rest = read_text(page, _LARGEST_PAGE).partition(_GALLERY_OPENS)
     except UserError:
@@ -132,7 +134,7 @@ def _stored_gallery(page: Path) -> str | None:
 
 
 def _html(facts: Sequence[dict[str, Any]], gallery: dict[str, Any] | None, missing: str) -> str:
-    title = facts[0]["title"] if len(facts) == 1 else f"{len(facts)} runs side by side"
+    title = facts[0]["title"] if len(facts) == 1 else f"{len(facts)} runs compared"
     page = {
         "title": title,
         "runs": list(facts),
@@ -154,7 +156,7 @@ def _web(name: str) -> str:
 
 
 def _old_gallery(page: Path, digest: str) -> dict[str, Any] | None:
-    """The images of a page that was written earlier, if they were made with the same encoder alone."""
+    """The images of an earlier report, if they were made with the same encoder."""
     stored = _stored_gallery(page)
     try:
         gallery = json.loads(stored) if stored else None

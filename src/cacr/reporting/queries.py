@@ -26,21 +26,21 @@ def weight_figures(
 ) -> dict[str, Any]:
     """Queries with the weights of their positives and of their nearest and farthest negatives.
 
-    A batch is drawn and goes through the run's own views; the first images of it are the queries, in their
-    first view. Positives are their other views, negatives the first views of the other images.
+    A random batch goes through the run's own views; its first images are the queries, in their first view. Positives
+    are their other views, negatives the first views of the other images.
 
     Args:
         model: The run's networks.
         source: Its images, all readable.
         sheet: Receives the pictures.
-        machine: Where to compute.
-        queries: How many.
-        seed: Of batch and views.
+        machine: Device and workers.
+        queries: Number of queries.
+        seed: Seed of batch and views.
 
     Returns:
         A dictionary with ``t_pos``, ``t_neg``, ``batch`` and ``queries``. A query has ``cell``, ``image``,
         ``positives`` (each with ``cell`` and ``weight``), ``most`` and ``least``. Cells are numbers in ``sheet``,
-        images numbers in ``source``. Weights are relative, 1 being what each would weigh if all weighed the same.
+        images numbers in ``source``. Weights are relative: 1 means the weight if all weights are equal.
     """
     settings = model.run.settings
     wanted = settings.batch_size if isinstance(settings.batch_size, int) else BATCH
@@ -67,7 +67,7 @@ def weight_figures(
 def _shown_query(
     weighted: Weighted, shown: list[list[Image.Image]], chosen: Indices, sheet: Sheet
 ) -> dict[str, Any]:
-    """One entry of ``queries``; weights are relative to what each would weigh if all weighed the same."""
+    """One entry of ``queries``; a weight of 1 means the weight if all weights are equal."""
     query, positives, negatives = weighted.query, len(weighted.positives), len(weighted.negatives) - 1
 
     def negative(image: int) -> dict[str, Any]:
@@ -92,14 +92,12 @@ def _views(model: RunModel) -> Views:
     preset = (
         PRESETS[settings.preset].resized(model.encoder.info.image_size).with_options(**settings.view_options)
     )
-    count = max(
-        2, settings.views
-    )  # a run with captions may have one view, which has no other to be weighed against
+    count = max(2, settings.views)  # a run with captions may have only one view
     return Views(preset.for_views(count), preset.mean, preset.std)
 
 
 def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> list[Tensor]:
-    """For each run of views of one size, (views, images, 3, size, size), normalised."""
+    """For each group of views of equal size, (views, images, 3, size, size), normalised."""
     draws = generator("query views", seed)
     loader = Loader(
         source,
@@ -126,7 +124,7 @@ def _embed(model: RunModel, views: Tensor, machine: Machine) -> Tensor:
 
 
 def _pictures(views: Tensor, made_by: Views, side: int) -> list[list[Image.Image]]:
-    """The normalisation undone: for each view, the pictures of the images."""
+    """Undo the normalisation: for each view, the pictures of the images."""
     pixels = as_bytes(as_rgb(unnormalised(views, made_by.mean, made_by.std)))
     fit = SquareCrop(side).picture
     return [[fit(Image.fromarray(image.permute(1, 2, 0).numpy())) for image in view] for view in pixels]

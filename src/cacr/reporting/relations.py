@@ -1,4 +1,4 @@
-"""What a run makes of the images: their places, clusters, neighbours and pushes, and the pairs to look at."""
+"""Relations between the images of a run: positions on the map, clusters, neighbours, pushes, and pairs to check."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -22,12 +22,12 @@ from cacr.reporting.shown import Shown
 from cacr.reporting.sprites import pictures
 
 NEIGHBOURS, PUSHES, CLUSTERS = 8, 6, 10
-_MOST_CLUSTERS = 28  # as many as there are marks on the map
+_MOST_CLUSTERS = 28  # the number of different marks on the map
 _CANDIDATES = 500  # pairs of nearest neighbours whose pixels are compared
-_COMPARED = 32  # side in pixels at which they are
+_COMPARED = 32  # side in pixels at which they are compared
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
-"""Opens a stage of the work by its name; yields what is called with the number of things done and in all."""
+"""Starts a stage of the work by its name; yields a function that is called with the finished and the total number."""
 
 
 def silent(_: str) -> AbstractContextManager[Progress]:
@@ -37,7 +37,7 @@ def silent(_: str) -> AbstractContextManager[Progress]:
 
 @dataclass(frozen=True)
 class Relations:
-    """What one run makes of the images."""
+    """The relations between images for one run."""
 
     places: Points
     clusters: Indices
@@ -48,17 +48,17 @@ class Relations:
 def relate(
     model: RunModel, features: torch.Tensor, shown: Shown, machine: Machine, stage: Stage
 ) -> Relations:
-    """What a run makes of the shown images, from their features (n, feature_dim).
+    """Compute the relations between the shown images from their features (n, feature_dim).
 
-    Neighbours, clusters and places are those of features as they are read (:mod:`cacr.features.reader`): by the run's
-    own reader, or one fitted on the shown images where there is none.
+    Neighbours, clusters and positions use read features (:mod:`cacr.features.reader`): by the run's own reader, or by
+    one fitted to the shown images.
     """
     _, class_names = shown.labels()
     x = unit(choose_reader(model.encoder, features)(features)).to(machine.device)
     z = model.embed(features).to(machine.device)
     with stage("finding neighbours") as progress:
         neighbours = _on_cpu(nearest_others(x, NEIGHBOURS, progress))
-    with stage("weighing negatives") as progress:
+    with stage("computing weights of negatives") as progress:
         pushes = _on_cpu(hardest_pushes(z, PUSHES, model.run.t_neg, progress))
     with stage("drawing the map") as progress:
         progress(0, 1)
@@ -73,7 +73,7 @@ def _on_cpu(related: Related) -> Related:
 
 
 def turned(relations: Relations, first: Relations) -> Relations:
-    """The same with places turned so that they lie as near as can be to those of another run."""
+    """The same, with positions rotated to be as near as possible to those of another run."""
     places = aligned(relations.places, first.places)
     return Relations(places, relations.clusters, relations.neighbours, relations.pushes)
 
@@ -81,7 +81,7 @@ def turned(relations: Relations, first: Relations) -> Relations:
 def pair_lists(
     related: Relations, source: Source, labels: Indices | None, machine: Machine, listed: int
 ) -> dict[str, ImagePairs]:
-    """Three lists of pairs without a pair in common: near-duplicates, likely false and hardest negatives."""
+    """Three lists of pairs without a common pair: near-duplicates, likely false negatives and hardest negatives."""
     close = pairs_of(related.neighbours)
     close = ImagePairs(close.index[:_CANDIDATES], close.value[:_CANDIDATES])
     images = np.unique(close.index).tolist()
@@ -97,7 +97,7 @@ def pair_lists(
     pushed = pushed.where(~among(pushed, duplicates))
     alike = agree(pushed, related.neighbours)
     really = ~alike
-    if labels is not None:  # an unknown label may be any
+    if labels is not None:  # an unknown label may be any class
         a, b = labels[pushed.index].T
         really &= (a != b) | (a < 0)
     return {

@@ -1,4 +1,4 @@
-"""What an evaluation found, as a table."""
+"""The results of an evaluation, as a table."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,14 +11,14 @@ from cacr.files import printable
 from cacr.reporting.standings import Standing, subjects_of
 from cacr.runs.result import Result, shown_notes
 
-_MOST_CLASSES = 20  # whose recall is printed
-_MOST_ROWS = 100  # of a table of classes
+_MOST_CLASSES = 20  # number of classes whose recall is printed
+_MOST_ROWS = 100  # largest number of rows of a table of classes
 
 
 def results_table(results: Sequence[Result]) -> Group:
-    """Results as a table: a line for each protocol, number of labels and measure, a column for each subject.
+    """Results as a table: one line per protocol, number of labels and metric, one column per subject.
 
-    Under it stands what they were judged on, how many images are left out, and the notes on the data.
+    Below the table: the test images, the number of images left out, and notes on the data.
     """
     subjects = subjects_of([Standing({result.subject: result}) for result in results])
     scores: dict[tuple[str, str, str], dict[str, str]] = {}
@@ -36,7 +36,7 @@ def results_table(results: Sequence[Result]) -> Group:
 
 
 def _class_tables(results: Sequence[Result], subjects: Sequence[str]) -> Iterator[Table]:
-    """A table of the score in each class, for each protocol that tells it."""
+    """A table of the score per class, for each protocol that reports it."""
     for protocol in dict.fromkeys(result.protocol for result in results):
         told = {r.subject: per_class(r) for r in results if r.protocol == protocol and per_class(r)}
         if not told:
@@ -54,7 +54,7 @@ def _class_tables(results: Sequence[Result], subjects: Sequence[str]) -> Iterato
 
 
 def per_class(result: Result) -> dict[str, float]:
-    """The score in each class by its name, where a protocol tells it; results come from files of any content."""
+    """The score per class by name, if a protocol reports it; the content of result files is not trusted."""
     found = result.details.get("per_class")
     if not isinstance(found, dict):
         return {}
@@ -62,7 +62,7 @@ def per_class(result: Result) -> dict[str, float]:
 
 
 def score_table(*headings: str, subjects: Sequence[str]) -> Table:
-    """A table with a column of scores for each subject, folded where the terminal is narrow, and never cut off."""
+    """A table with one column of scores per subject; cells are wrapped on narrow terminals, never cut off."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="fold", min_width=6)
@@ -72,24 +72,28 @@ def score_table(*headings: str, subjects: Sequence[str]) -> Table:
 
 
 def with_lines(table: Table, lines: Iterable[str]) -> Group:
-    """A table, and under it lines of plain text: a folder called ``[bold]`` is a name."""
+    """A table, and lines of plain text below it: a folder called ``[bold]`` is just a name."""
     return Group(table, *(Text(printable(line), style="dim") for line in lines))
 
 
 def _recalls(results: Sequence[Result]) -> Iterator[str]:
-    """The share of each class that the encoder finds, where classes are unbalanced: the lowest first."""
+    """The recall of each class if classes are unbalanced, the lowest first."""
     for result in results:
         recall = result.details.get("recall")
         if result.subject != "encoder" or not isinstance(recall, dict):
             continue
         ranked = sorted(recall.items(), key=lambda item: item[1])
         shown = ", ".join(f"{name} {100 * share:.0f} %" for name, share in ranked[:_MOST_CLASSES])
-        more = f" and {len(ranked) - _MOST_CLASSES} classes above" if len(ranked) > _MOST_CLASSES else ""
+        more = (
+            f" and {len(ranked) - _MOST_CLASSES} classes with a higher recall"
+            if len(ranked) > _MOST_CLASSES
+            else ""
+        )
         yield f"recall of each class ({result.protocol}): {shown}{more}"
 
 
 def _ranks(results: Sequence[Result]) -> Iterator[str]:
-    """At which place the first hit stands, where images and captions look for each other."""
+    """The median rank of the first hit, in searches between images and captions."""
     for result in results:
         found = result.details.get("median_rank")
         if isinstance(found, dict) and all(isinstance(rank, float | int) for rank in found.values()):
@@ -105,4 +109,4 @@ def _judged_on(results: Sequence[Result]) -> str:
         f"{split} ({count:,} unreadable images left out)" if count else split
         for split, count in left_out.items()
     )
-    return "judged on " + "; ".join(judged)
+    return "tested on " + "; ".join(judged)

@@ -1,4 +1,4 @@
-"""The figures of a run over time, for the charts of the page."""
+"""The metrics of a run over time, for the charts of the report."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from cacr.runs.run import Run
 from cacr.training.recipes import RECIPES
 
 MOST_POINTS = 500
-"""A longer curve is thinned to so many points, evenly; the last one stays."""
+"""Largest number of points of a curve; longer curves are thinned evenly, and the last point stays."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Chart:
 
     Attributes:
         figure: Its name in ``metrics.jsonl``.
-        title: What the page calls it.
+        title: Its title in the report.
         about: One sentence on how to read it.
         zero: Whether the y axis starts at zero.
-        spread: The figure that is drawn as a band around this one.
-        bound: The figure that is drawn dotted to compare it with, such as its largest possible value.
-        beside: What stands between the value and that figure where both are read out.
+        spread: The metric that is drawn as a band around this one.
+        bound: The metric that is drawn as a dotted line for comparison, such as the largest possible value.
+        beside: Text between the value and the bound when both are shown.
     """
 
     figure: str
@@ -41,13 +41,13 @@ CHARTS = (
     Chart(
         "loss",
         "loss",
-        "What is minimised; dotted: its value at a point. Above it, moving everything together lowers it.",
+        "What is minimised; dotted: its value if all embeddings are equal. Above it, moving them together lowers it.",
         bound="trivial_loss",
-        beside="; at a point ",
+        beside="; at one point ",
     ),
     Chart("attraction", "attraction", "The part that pulls positives together."),
     Chart("repulsion", "repulsion", "The part that pushes negatives apart."),
-    Chart("t_neg", "t⁻", "How much more the near negatives are pushed, where it changes.", zero=True),
+    Chart("t_neg", "t⁻", "How much more near negatives are pushed; shown if it changes.", zero=True),
     Chart(
         "image_to_text",
         "images that find their caption",
@@ -57,20 +57,22 @@ CHARTS = (
     Chart(
         "text_to_image", "captions that find their image", "Recall@1 among the measured images.", zero=True
     ),
-    Chart("caption_distance", "distance of image and caption", "Mean; less is closer.", zero=True),
-    Chart("text_distance", "distance of two captions", "Mean; near 0 all captions are one point.", zero=True),
-    Chart("scale", "scale of the cosines", "What CLIP's temperature has become, as 1 / temperature."),
+    Chart("caption_distance", "distance of image and caption", "Mean; smaller is closer.", zero=True),
+    Chart(
+        "text_distance", "distance of two captions", "Mean; near 0: all captions are one point.", zero=True
+    ),
+    Chart("scale", "scale of the cosines", "CLIP's learned temperature, as 1 / temperature."),
     Chart("knn", "online kNN accuracy", "Nearest neighbours vote on held-out images.", zero=True),
     Chart(
         "entropy",
         "conditional entropy H(X⁻|X)",
-        "In nats; dotted: its maximum, when all negatives weigh the same.",
+        "In nats; dotted: its maximum, if all negatives have equal weights.",
         bound="max_entropy",
     ),
-    Chart("mutual_information", "mutual information I(X;X⁻)", "In nats: the maximum less the entropy."),
-    Chart("alignment", "alignment", "Mean squared distance of two views of an image; less is closer."),
-    Chart("uniformity", "uniformity", "Less is more evenly spread over the sphere."),
-    Chart("effective_rank", "effective rank", "How many directions the features use.", zero=True),
+    Chart("mutual_information", "mutual information I(X;X⁻)", "In nats: the maximum minus the entropy."),
+    Chart("alignment", "alignment", "Mean squared distance of two views of an image; smaller is closer."),
+    Chart("uniformity", "uniformity", "Smaller means more evenly spread over the sphere."),
+    Chart("effective_rank", "effective rank", "Number of dimensions that the embeddings use.", zero=True),
     *(
         Chart(
             f"{kind}_distance",
@@ -81,11 +83,11 @@ CHARTS = (
         )
         for kind in ("positive", "negative")
     ),
-    Chart("positive_entropy", "entropy of π⁺", "In nats: how evenly the positives weigh.", zero=True),
+    Chart("positive_entropy", "entropy of π⁺", "In nats: how equal the weights of positives are.", zero=True),
     Chart(
         "reversed_forces",
         "reversed forces",
-        "Share of pairs moved the wrong way: positives apart, negatives together.",
+        "Share of pairs that move in the wrong direction: positives apart, negatives together.",
         zero=True,
     ),
     Chart("view_rank", "finding a view", "Mean reciprocal rank of an image's other random view.", zero=True),
@@ -93,17 +95,17 @@ CHARTS = (
     Chart(
         "neighbour_agreement",
         "neighbours kept in a random view",
-        "1 is all of them, 0 what guessing keeps.",
+        "1: all of them; 0: as many as by guessing.",
         zero=True,
     ),
     Chart(
         "strong_agreement",
         "neighbours kept in a stronger view",
-        "1 is all of them, 0 what guessing keeps.",
+        "1: all of them; 0: as many as by guessing.",
         zero=True,
     ),
-    Chart("half_agreement", "clusters of two halves", "1 is the same clusters, 0 chance.", zero=True),
-    Chart("feature_rank", "effective rank of features", "Of the encoder, about their mean.", zero=True),
+    Chart("half_agreement", "clusters of two halves", "1: the same clusters; 0: by chance.", zero=True),
+    Chart("feature_rank", "effective rank of features", "Of the encoder, after centring.", zero=True),
     Chart("feature_spread", "spread of features", "Mean cosine distance of two images.", zero=True),
     Chart("lr", "learning rate", zero=True),
     Chart("images_per_second", "images per second", zero=True),
@@ -113,11 +115,11 @@ CHARTS = (
 _PART_OF_OTHERS = {"step", "epoch", *(chart.spread for chart in CHARTS), *(chart.bound for chart in CHARTS)}
 
 _SAID_BY_OTHERS = {"view_retrieval", "strong_retrieval", "feature_rank_share"}
-"""The ranks of views say it more smoothly, and the effective rank in other units."""
+"""Left out: the ranks of views show the same more smoothly, and the effective rank in other units."""
 
 
 def series_of(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float | None]]]:
-    """Figure -> its epochs ``x`` and values ``y``; values that are not finite are None."""
+    """Metric -> its epochs ``x`` and values ``y``; values that are not finite are None."""
     points: dict[str, list[tuple[float, float | None]]] = {}
     for row in rows:
         epoch = _number(row.get("epoch"))
@@ -134,9 +136,9 @@ def series_of(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float 
 
 
 def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The charts of which some run has a figure: those known here first, then any other figure.
+    """The charts for which some run has values: known metrics first, then all others.
 
-    Figures of pixels are measured once and are no curves.
+    Metrics of pixels are measured only once, so they have no curves.
     """
     found = dict.fromkeys(name for series in all_series for name in series)
     known = {chart.figure for chart in CHARTS} | _PART_OF_OTHERS | _SAID_BY_OTHERS
@@ -145,7 +147,7 @@ def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def reference_of(run: Run) -> dict[str, Any] | None:
-    """Curves to draw behind those of a run: its ``reference.json``, or what comes with its recipe; or None.
+    """Curves to draw behind those of a run: its ``reference.json``, or those of its recipe; or None.
 
     Both hold ``{"name": "...", "figures": {"knn": [[epoch, value], ...]}}``.
     """

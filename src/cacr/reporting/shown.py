@@ -1,4 +1,4 @@
-"""The images that a page shows: whose they are, which are drawn, and what they are called."""
+"""The images of a report: which data, which of its images, and their names."""
 
 import os
 from dataclasses import dataclass, replace
@@ -25,11 +25,11 @@ class Shown:
     """Images of a source.
 
     Attributes:
-        data: The source's name.
+        data: Name of the source.
         opened: The whole source, which knows every image's name.
         numbers: (n,) numbers of the shown images in ``opened``, ascending.
-        total: How many images there are to draw from.
-        known: Labels of images of ``opened``, all or some; None without any.
+        total: Number of images to choose from.
+        known: Labels of all or some images of ``opened``; None without labels.
     """
 
     data: str
@@ -44,11 +44,11 @@ class Shown:
         return self.opened.subset(self.numbers)
 
     def only(self, kept: Indices) -> "Shown":
-        """Some of the shown images, by their place among them."""
+        """Some of the shown images, by their position among them."""
         return replace(self, numbers=self.numbers[kept])
 
     def names(self) -> tuple[str, list[str]]:
-        """The folder that all images lie in, and the name of each inside it; text that is safe to print."""
+        """The common folder of all images, and the name of each inside it; safe to print."""
         names = [printable(self.opened.describe(int(number))) for number in self.numbers]
         if not names or not isinstance(self.opened, FileSource):
             return "", names
@@ -75,13 +75,13 @@ def open_shown(
 ) -> Shown:
     """The images to show: those of ``data``, or those that the run was trained on.
 
-    Where there are more than ``points``, that many are drawn, each as likely as another.
+    If there are more than ``points``, a random sample of this size is shown.
 
-    Of ``images``, a list, only those are shown that it names; ``labels`` is a CSV file with labels of all or some;
-    by default both are those of the run.
+    ``images`` is a list of the images to show; ``labels`` is a CSV file with labels of all or some. By default both
+    are those of the run.
 
     Raises:
-        UserError: there is no such data.
+        UserError: the data does not exist.
     """
     root = settings.data_root if data_root is None else data_root
     if data is None:
@@ -101,7 +101,7 @@ def open_shown(
 
 
 def packed_names(names: list[str]) -> str:
-    """The names as the page holds them; the middle of long ones is left out where they take too much room."""
+    """The names for the report; the middle of long names is left out if they take too much space."""
     for length in _NAME_LENGTHS:
         half = length // 2
         packed = packed_texts([n if len(n) <= length else f"{n[:half]}…{n[-half:]}" for n in names])

@@ -1,4 +1,4 @@
-"""Many small pictures in one: a sheet of square cells."""
+"""Many small pictures in one file: a sheet of square cells."""
 
 import math
 from base64 import b64encode
@@ -22,10 +22,10 @@ _QUALITIES = (88, 75, 60, 45, 30, 15, 5)
 
 @dataclass
 class Sheet:
-    """Square pictures of one size, numbered from 0 in the order they are added.
+    """Square pictures of one size, numbered from 0 in the order in which they are added.
 
     Attributes:
-        side: Of a cell, in pixels; a multiple of 16, so that no JPEG block reaches into the next cell.
+        side: Side of a cell, in pixels; a multiple of 16, so that no JPEG block covers two cells.
         most_bytes: The quality is lowered until the file is no larger than this.
     """
 
@@ -58,7 +58,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class SquareCrop:
-    """The centre square of an image at a size, for loader workers; small images are enlarged unsmoothed."""
+    """The centre square of an image at a given size, for workers; small images are enlarged without smoothing."""
 
     side: int
 
@@ -71,7 +71,7 @@ class SquareCrop:
         return square.resize((self.side, self.side), filter_)
 
     def __call__(self, image: Image.Image | Tensor, _: torch.Generator) -> list[Tensor]:
-        """uint8 (1, 3, side, side), as a loader wants it."""
+        """uint8 (1, 3, side, side), the format of a loader."""
         image = preview(image) if isinstance(image, Tensor) else image
         return [torch.from_numpy(np.array(self.picture(image))).permute(2, 0, 1)[None]]
 
@@ -80,10 +80,10 @@ def pictures(source: Source, numbers: Sequence[int], side: int, machine: Machine
     """The centre squares of some images of a source, in ascending order of their numbers.
 
     Args:
-        source: Images that can all be read.
+        source: Images that are all readable.
         numbers: Ascending, each once.
-        side: In pixels.
-        machine: Gives the processes that decode.
+        side: Side in pixels.
+        machine: Has the number of decoding processes.
     """
     crop = SquareCrop(side)
     chosen: Indices = np.asarray(numbers, dtype=np.int64)
@@ -111,7 +111,7 @@ def pictures(source: Source, numbers: Sequence[int], side: int, machine: Machine
 
 
 def cell_side(source: Source, most: int) -> int:
-    """Side of a cell for images of a source: ``most``, or less where its images are smaller."""
+    """Side of a cell for the images of a source: ``most``, or less if its images are smaller."""
     if source.image_size is None:
         return most
     return min(most, 16 * math.ceil(min(source.image_size) / 16))

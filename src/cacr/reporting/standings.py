@@ -1,4 +1,4 @@
-"""Results beside their baselines: one line for everything that was measured in the same way."""
+"""Results next to their baselines: one line for everything that was measured in the same way."""
 
 import json
 import math
@@ -9,16 +9,16 @@ from pathlib import Path
 from cacr.runs.result import Result
 
 SUBJECTS = ("encoder", "start", "untrained", "scratch", "pixels")
-"""The columns of a table of results; other subjects come after these."""
+"""The columns of a table of results; other subjects follow."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One measurement of an encoder, and of the baselines that were measured alike.
+    """One measurement of an encoder, and of the baselines that were measured in the same way.
 
     Attributes:
         of: subject -> its result.
-        label: what sets it apart from other measurements with the same protocol; may be empty.
+        label: what distinguishes it from other measurements with the same protocol; may be empty.
     """
 
     of: dict[str, Result] = field(default_factory=dict)
@@ -26,12 +26,12 @@ class Standing:
 
     @property
     def any(self) -> Result:
-        """One of its results, for what all of them share."""
+        """One of its results, for the facts that all of them share."""
         return next(iter(self.of.values()))
 
 
 def standings(results: Sequence[Result]) -> list[Standing]:
-    """Results by what they measure, in the order in which they come."""
+    """Group results by what they measure, in the order in which they come."""
     found: dict[str, dict[str, Result]] = {}
     for result in results:
         found.setdefault(_key(result), {})[result.subject] = result
@@ -40,7 +40,7 @@ def standings(results: Sequence[Result]) -> list[Standing]:
 
 
 def subjects_of(found: Sequence[Standing]) -> list[str]:
-    """The subjects that were measured at all, in the order of :data:`SUBJECTS`."""
+    """The subjects that have results, in the order of :data:`SUBJECTS`."""
     present = dict.fromkeys(subject for standing in found for subject in standing.of)
     known = [subject for subject in SUBJECTS if subject in present]
     return known + [subject for subject in present if subject not in SUBJECTS]
@@ -48,11 +48,11 @@ def subjects_of(found: Sequence[Standing]) -> list[str]:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much more an encoder scores than a baseline.
+    """Difference between the scores of an encoder and a baseline.
 
     Attributes:
-        points: the difference, in points of a percent.
-        doubt: how large a difference may be by chance, in the same points; None where that is not known.
+        points: the difference, in percentage points.
+        doubt: largest difference that may be chance, in the same unit; None if it is not known.
     """
 
     points: float
@@ -60,18 +60,17 @@ class Gain:
 
     @property
     def outcome(self) -> str:
-        """``better``, ``worse`` or ``equal``: as far as can be told."""
+        """``better``, ``worse`` or ``equal`` (not clearly different)."""
         if abs(self.points) <= (self.doubt or 0.0):
             return "equal"
         return "better" if self.points > 0 else "worse"
 
 
 def gain(encoder: Result, baseline: Result) -> Gain:
-    """The difference of two results that were measured alike.
+    """The difference between two results that were measured in the same way.
 
-    Where the labels were drawn several times, the doubt is the sum of both spreads. Where all labels were used once,
-    it is twice the standard error of the difference of two shares of n test images,
-    2 sqrt(p (1 - p) / n + q (1 - q) / n).
+    If the labels were drawn several times, the doubt is the sum of both spreads. If all labels were used once, it is
+    twice the standard error of the difference of two shares of n test images, 2 sqrt(p (1 - p) / n + q (1 - q) / n).
     """
     points = 100 * (encoder.score - baseline.score)
     if encoder.spread is not None and baseline.spread is not None:
@@ -103,7 +102,7 @@ def _key(result: Result) -> str:
 
 
 def _labels(firsts: Sequence[Result]) -> list[str]:
-    """For each measurement the facts in which it differs from another of its protocol and number of labels."""
+    """For each measurement, the facts that distinguish it from others of its protocol and number of labels."""
     labels = []
     for one in firsts:
         alike = [_facts(r) for r in firsts if _name(r) == _name(one)]

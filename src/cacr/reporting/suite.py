@@ -1,4 +1,4 @@
-"""What a suite of data sets found, as a table."""
+"""The results of a suite of data sets, as a table."""
 
 from rich.console import Group
 

@@ -1,4 +1,4 @@
-"""The paper's weights: how hard a query is pulled by its positives and pushed by its negatives."""
+"""The weights of the paper: how strongly a query is pulled by positives and pushed by negatives."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from cacr.losses.measures import negative_weights, positive_weights
 
 @dataclass(frozen=True)
 class Weighted:
-    """A query with what pulls and pushes it.
+    """A query with the weights of its positives and negatives.
 
     Attributes:
         query: number of its image in the batch.
@@ -34,18 +34,18 @@ class Weighted:
 
 @dataclass(frozen=True)
 class BatchWeights:
-    """The weights of a whole batch; queries are the first views, negatives those of the other images.
+    """The weights of a whole batch; queries are the first views, negatives the first views of the other images.
 
     Attributes:
-        pi_pos: (images, K) of the other views of each query.
-        pi_neg: (images, images) of all images for each query.
+        pi_pos: (images, K) for the other views of each query.
+        pi_neg: (images, images) for all images of each query.
     """
 
     pi_pos: Tensor
     pi_neg: Tensor
 
     def of(self, query: int) -> Weighted:
-        """Those of one query."""
+        """The weights of one query."""
         return Weighted(query, self.pi_pos[query], self.pi_neg[query])
 
 

@@ -152,7 +152,7 @@ def test_different_budgets_and_stale_or_missing_numbers_are_told(tmp_path: Path)
     assert comparison.groups[0].budgets[0] == Budget(50, 2, 16, 8, 200)
     assert comparison.groups[1].budgets[0].views_seen == 400
     assert any("same number of views (info_nce: 200; cacr: 400)" in note for note in comparison.notes)
-    assert f"{long[0]} has not come to its end" in comparison.notes
+    assert f"{long[0]} is not finished" in comparison.notes
 
     info = json.loads((short[1] / "encoder.json").read_text())
     info["training"]["steps"] = 12

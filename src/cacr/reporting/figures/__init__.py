@@ -1,4 +1,4 @@
-"""The paper's figures, for any run: PNG for slides, SVG for print."""
+"""The paper's figures for any run: PNG for slides, SVG for print."""
 
 from cacr.reporting.figures import (  # noqa: F401  (they register themselves)
     accuracy,

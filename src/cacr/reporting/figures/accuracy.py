@@ -1,4 +1,4 @@
-"""Accuracy against epochs, and of several runs against a setting in which they differ."""
+"""Accuracy over epochs, and accuracy of several runs against a setting in which they differ."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,20 +13,20 @@ from cacr.reporting.figures.registry import register_figure
 from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes, text
 from cacr.runs.run import Run
 
-ONLINE = "kNN among the held-out images, while training"
+ONLINE = "kNN on the held-out images, during training"
 DRAWN_PROTOCOLS = ("linear", "linear-paper", "knn")
-"""Results that are drawn against a setting: the first of these that every run has, else the online kNN."""
+"""Protocols to plot against a setting: the first one that every run has, else the online kNN."""
 
 
 @dataclass(frozen=True)
 class Varied:
-    """A setting that accuracy is drawn against.
+    """A setting on the x axis.
 
     Attributes:
-        axis: what it is called.
-        value: a run's value.
-        settings: where it is among what decides what is learned, with what follows from it.
-        options: where it is among the objective's options.
+        axis: name on the axis.
+        value: value of a run.
+        settings: its names among the settings, including those that depend on it.
+        options: its names among the objective's options.
     """
 
     axis: str
@@ -36,17 +36,17 @@ class Varied:
 
 
 VARIED = {
-    "k": Varied("K, positives of a query", lambda run: run.settings.views - 1, ("views",)),
+    "k": Varied("K, positives per query", lambda run: run.settings.views - 1, ("views",)),
     "batch_size": Varied(
         "batch size", lambda run: run.settings.batch_size, ("batch_size", "lr", "warmup_epochs")
     ),
     "t_pos": Varied("t⁺", lambda run: run.t_pos, options=("t_pos",)),
     "t_neg": Varied("t⁻", lambda run: run.t_neg, options=("t_neg", "temperature")),
 }
-"""What accuracy can be drawn against, by name."""
+"""Settings that accuracy can be plotted against, by name."""
 
 
-@register_figure("accuracy-epoch", "accuracy against epochs, all runs in one plot")
+@register_figure("accuracy-epoch", "accuracy over epochs, all runs in one plot")
 def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
     """The online kNN of each run.
 
@@ -68,12 +68,12 @@ def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
 
 @dataclass(frozen=True)
 class AccuracyLine:
-    """Runs that differ in one setting and in nothing else but the seed.
+    """Runs that differ only in one setting and the seed.
 
     Attributes:
         label: what they have in common.
         x: values of the setting, ascending.
-        mean: accuracy at each, over seeds.
+        mean: mean accuracy over seeds, for each value.
         spread: its standard deviation.
     """
 
@@ -84,16 +84,16 @@ class AccuracyLine:
 
 
 def accuracy_against(runs: Sequence[Run], name: str) -> Figure:
-    """Accuracy against one of :data:`VARIED`, a line for runs that are otherwise alike; bars span one deviation.
+    """Accuracy against one of :data:`VARIED`, one line per group of otherwise equal runs; bars: one standard deviation.
 
     Raises:
-        UserError: no two runs differ in this setting alone, or they have no result in common.
+        UserError: no two runs differ only in this setting, or they have no result in common.
     """
     axis = VARIED[name].axis
     measure, score = _common_measure(runs)
     lines = lines_against(runs, name, score)
     if not lines:
-        raise UserError(f"no two of these runs differ in {axis} alone")
+        raise UserError(f"no two of these runs differ only in {axis}")
     figure, axes = lines_figure(len(lines))
     for number, line in enumerate(lines):
         percent = ([100 * value for value in values] for values in (line.mean, line.spread))
@@ -108,12 +108,12 @@ def accuracy_against(runs: Sequence[Run], name: str) -> Figure:
 
 
 def _spread(scores: Sequence[float]) -> float:
-    """Standard deviation over seeds (n - 1), as `cacr compare` has it; none of one."""
+    """Standard deviation over seeds (n - 1), as in `cacr compare`; 0 for one seed."""
     return stdev(scores) if len(scores) > 1 else 0.0
 
 
 def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float]) -> list[AccuracyLine]:
-    """Lines of at least two values; runs that differ in the seed alone are averaged."""
+    """Lines with at least two values; runs that differ only in the seed are averaged."""
     groups: dict[tuple[tuple[str, object], ...], dict[float, list[float]]] = {}
     for run in runs:
         values = groups.setdefault(_others(run, VARIED[name]), {})
@@ -132,7 +132,7 @@ def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float])
 
 
 def _others(run: Run, varied: Varied) -> tuple[tuple[str, object], ...]:
-    """What must be alike in runs of one line: all that decides what is learned, but for what is varied."""
+    """What must be equal in the runs of one line: all settings of the training, except the varied one."""
     facts = {part: value for part, value in run.learned.items() if part not in varied.settings}
     options = run.learned["objective_options"].items()
     facts["objective_options"] = {part: value for part, value in options if part not in varied.options}
@@ -143,7 +143,7 @@ def _others(run: Run, varied: Varied) -> tuple[tuple[str, object], ...]:
 
 
 def _common_measure(runs: Sequence[Run]) -> tuple[str, Callable[[Run], float]]:
-    """What every run was measured with: its name, and a run's accuracy."""
+    """A measurement that every run has: its name, and a function that gives a run's accuracy."""
     scores = {run.name: _scores(run) for run in runs}
     common = set.intersection(*(set(found) for found in scores.values()))
     for protocol in DRAWN_PROTOCOLS:
@@ -151,9 +151,7 @@ def _common_measure(runs: Sequence[Run]) -> tuple[str, Callable[[Run], float]]:
             return f"{protocol} on {measured[1]}", lambda run, measured=measured: scores[run.name][measured]
     if all(run.points("knn") for run in runs):
         return f"{ONLINE}, last epoch", lambda run: run.points("knn")[-1][1]
-    raise UserError(
-        "these runs have no accuracy in common: run `cacr evaluate` with the same protocol on each"
-    )
+    raise UserError("these runs have no common accuracy: run `cacr evaluate` with the same protocol on each")
 
 
 def _scores(run: Run) -> dict[tuple[str, str], float]:

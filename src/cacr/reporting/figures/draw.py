@@ -1,4 +1,4 @@
-"""Draw what can be drawn of some runs, and say why the rest cannot."""
+"""Draw the figures that are possible for some runs, and say why the others are not."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What became of one figure.
+    """Result of drawing one figure.
 
     Attributes:
-        name: of the figure.
-        files: that were written, PNG and SVG.
+        name: name of the figure.
+        files: the PNG and SVG files.
         reason: why there are none.
     """
 
@@ -44,17 +44,17 @@ def draw_figures(
 
     Args:
         paths: run folders.
-        out: folder for the files. Default: ``figures`` in the run folder, or for several runs in the current one.
+        out: folder for the files. Default: ``figures`` in the run folder, or for several runs in the current folder.
         only: names of figures, see :data:`FIGURES`. Default: all that can be drawn.
-        query: which of the kept images is the query.
-        names: what the runs are called; by default as their folders are.
-        progress: called with the number of figures done and in all.
+        query: number of the stored image that is the query.
+        names: names of the runs; default: those of their folders.
+        progress: called with the number of figures done and the total.
 
     Raises:
-        UserError: an unknown name; one that was asked for cannot be drawn; or nothing at all can.
+        UserError: a name is unknown, a figure that was asked for cannot be drawn, or nothing can be drawn.
     """
     wanted = list(only) or FIGURES.names()
-    kinds = {name: FIGURES[name] for name in wanted}  # an unknown one is told before anything is read
+    kinds = {name: FIGURES[name] for name in wanted}  # report an unknown name before anything is read
     runs = open_runs(paths, names)
     folder = out or (paths[0] / "figures" if len(paths) == 1 else Path("figures"))
     jobs = list(_jobs(runs, query, kinds))
@@ -78,7 +78,7 @@ def draw_figures(
 def _jobs(
     runs: Sequence[Run], query: int, kinds: Mapping[str, Drawing]
 ) -> Iterator[tuple[str, str, "Callable[[], Figure]"]]:
-    """(name, file, what draws it) of each figure."""
+    """(name, file, drawing function) of each figure."""
     for name, kind in kinds.items():
         if not kind.each_run:
             yield name, name, partial(kind.draw, runs, query) if kind.of_query else partial(kind.draw, runs)

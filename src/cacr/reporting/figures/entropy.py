@@ -1,4 +1,4 @@
-"""The conditional entropy of the negatives against epochs (the paper's figures 3 to 5)."""
+"""The conditional entropy of the negatives over epochs (figures 3 to 5 of the paper)."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from cacr.reporting.figures.style import label, legend, line_style, lines_figure
 from cacr.runs.run import Run
 
 
-@register_figure("entropy", "conditional entropy of the negatives against epochs, all runs in one plot")
+@register_figure("entropy", "conditional entropy of the negatives over epochs, all runs in one plot")
 def entropy_figure(runs: Sequence[Run]) -> Figure:
-    """H(X-|X) of several runs; dotted, the largest that it can be.
+    """H(X-|X) of several runs; the dotted line is its maximum.
 
     Raises:
         UserError: no run has been measured.
     """
     measured = [run for run in runs if run.points("entropy")]
     if not measured:
-        raise UserError("no run has measured its entropy: diagnostics were off, or no epoch is over yet")
+        raise UserError("no run has measured its entropy: diagnostics were off, or no epoch is finished yet")
     figure, axes = lines_figure(len(measured))
     for number, run in enumerate(measured):
         points = run.points("entropy")

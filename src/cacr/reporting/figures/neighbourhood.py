@@ -18,17 +18,17 @@ from cacr.runs.run import Run
 from cacr.runs.snapshots import Snapshot
 
 REACH = 10.0
-"""Half the side of the plane that is drawn, as in the paper."""
+"""Half the side of the plotted area, as in the paper."""
 
 SHARES = (1 / 200, 20 / 200, 1.0)
-"""Of a run, after which it is drawn: the paper shows epochs 1, 20 and 200 of 200."""
+"""Shares of a run after which it is drawn: the paper shows epochs 1, 20 and 200 of 200."""
 
 Places = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Places in the plane, the query at the origin.
+    """Positions in the plane, with the query at the origin.
 
     Attributes:
         positives: (K, 2) of its other views.
@@ -40,12 +40,12 @@ class Neighbourhood:
 
 
 def place(z: Tensor, query: int, seed: int = 0) -> Neighbourhood:
-    """t-SNE of a query with its positives and negatives, moved so that the query is in the middle.
+    """t-SNE of a query with its positives and negatives, with the query at the origin.
 
     Args:
         z: (views, images, dim) unit embeddings of one batch.
         query: number of its image; the query is its first view.
-        seed: of t-SNE.
+        seed: seed of t-SNE.
     """
     from sklearn.manifold import TSNE
 
@@ -58,7 +58,7 @@ def place(z: Tensor, query: int, seed: int = 0) -> Neighbourhood:
 
 
 def shown(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Those nearest to the shares of the run that the paper shows, each once."""
+    """The snapshots nearest to the shares of the run in the paper, each once."""
     last = snapshots[-1].epoch
     nearest = {
         min(range(len(snapshots)), key=lambda n: abs(snapshots[n].epoch - share * last)) for share in SHARES
@@ -67,24 +67,24 @@ def shown(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 @register_figure(
-    "tsne", "the neighbourhood of a query at three epochs, a row for each run", each_run=False, of_query=True
+    "tsne", "the neighbourhood of a query at three epochs, one row per run", each_run=False, of_query=True
 )
 def neighbourhood_figure(runs: Sequence[Run], query: int = 0) -> Figure:
     """Query green, positives blue, negatives red; the dashed circle has the radius t-.
 
     Raises:
-        UserError: no embeddings are kept, or the query is not among them.
+        UserError: no embeddings are stored, or the query is not among them.
     """
     chosen = []
     for run in runs:
         snapshots = run.snapshots
         if not snapshots:
             raise UserError(
-                f"{run.path} has kept no embeddings: diagnostics were off, or nothing was measured yet"
+                f"{run.path} has no stored embeddings: diagnostics were off, or nothing was measured yet"
             )
         if not 0 <= query < snapshots[0].z.shape[1]:
             raise UserError(
-                f"query {query} is not one of the {snapshots[0].z.shape[1]} images that are kept in {run.path}"
+                f"query {query} is not one of the {snapshots[0].z.shape[1]} images stored in {run.path}"
             )
         chosen.append(shown(snapshots))
     columns = max(map(len, chosen))

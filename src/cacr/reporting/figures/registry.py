@@ -1,4 +1,4 @@
-"""Figures by name: each is a function in a file of its own that says here what it shows."""
+"""Figures by name: each one is a function in its own file that registers itself here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Drawing:
 
     Attributes:
         summary: one line for listings.
-        draw: ``draw(runs)`` puts all runs into one figure; with ``each_run``, ``draw(run, query)`` draws one of them.
-        each_run: whether there is one for each run.
-        of_query: whether a figure of all runs is about one query: ``draw(runs, query)``.
+        draw: ``draw(runs)`` draws all runs in one figure; with ``each_run``, ``draw(run, query)`` draws one of them.
+        each_run: whether there is one figure per run.
+        of_query: whether a figure of all runs shows one query: ``draw(runs, query)``.
     """
 
     summary: str
@@ -29,20 +29,20 @@ class Drawing:
     of_query: bool = False
 
     def __post_init__(self) -> None:
-        # listings take the first line of a registered thing's documentation
+        # listings use the first line of the docstring
         object.__setattr__(self, "__doc__", self.summary)
 
 
 FIGURES: Registry[Drawing] = Registry("figure")
-"""What can be asked for by name."""
+"""All figures by name."""
 
 
 def register_figure(
     name: str, summary: str, *, each_run: bool = False, of_query: bool = False
 ) -> Callable[[Draw], Draw]:
-    """A decorator that makes a function known as the figure ``name``, see :class:`Drawing`.
+    """A decorator that registers a function as the figure ``name``, see :class:`Drawing`.
 
-    The function raises a :class:`cacr.errors.UserError` where the runs do not have what it needs.
+    The function raises a :class:`cacr.errors.UserError` if the runs do not have what it needs.
     """
 
     def remember(draw: Draw) -> Draw:

@@ -1,4 +1,4 @@
-"""How figures look: colours that colour-blind people can tell apart, and files for screen and print."""
+"""Style of figures: colours for colour-blind readers, and files for screen and print."""
 
 from io import BytesIO
 from pathlib import Path
@@ -16,35 +16,35 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
-"""Lines differ in their dashes and markers too, for print without colours; dots are for maxima."""
+"""Dashes and markers of lines, for print without colours; dotted lines are maxima."""
 
 QUERY, POSITIVE, NEGATIVE = "#009E73", "#0072B2", "#D55E00"
 """The paper's green, blue and red, from the same palette."""
 
 DPI = 160
 LABEL = 36
-"""Characters of a line's name in a legend."""
+"""Longest name of a line in a legend, in characters."""
 
 
 def text(value: object) -> str:
-    """A text from outside, such as a folder's name, safe to draw: on one line, and no mathematics."""
+    """Text from outside, such as a folder name, safe to draw: on one line, without mathematics."""
     return printable(str(value)).replace("$", r"\$")
 
 
 def lines_figure(lines: int) -> tuple[Figure, Axes]:
-    """A figure for so many lines, high enough for their legend."""
+    """A figure for this number of lines, high enough for the legend."""
     figure = Figure(figsize=(7, max(3.6, 0.22 * (lines + 3))), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def label(value: object) -> str:
-    """As :func:`text`, of a length that fits into a legend."""
+    """Like :func:`text`, shortened for a legend."""
     shown = printable(str(value))
     return text(shown if len(shown) <= LABEL else f"{shown[: LABEL // 2]}…{shown[-LABEL // 2 :]}")
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, dashes and marker of the line with this number."""
+    """Colour, dashes and marker of line ``number``."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
@@ -55,7 +55,7 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def plain_axes(axes: Axes, *, x: str, y: str) -> None:
-    """Name the axes and leave away what says nothing."""
+    """Name the axes and remove unneeded lines."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
@@ -65,7 +65,7 @@ def plain_axes(axes: Axes, *, x: str, y: str) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """The names of the lines, outside of the axes, where they hide nothing."""
+    """A legend outside of the axes, where it hides nothing."""
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
 
 

@@ -1,4 +1,4 @@
-"""How hard a query is pulled and pushed: all weights, and the positives and negatives at both ends as images."""
+"""Weights of a query: all weights, and the positives and negatives with the largest and smallest weights as images."""
 
 from collections.abc import Sequence
 
@@ -15,23 +15,23 @@ from cacr.runs.run import Run
 from cacr.runs.snapshots import Pictures, Snapshot
 
 SHOWN = 4
-"""Positives and negatives of the highest and of the lowest weights that are drawn, as in the paper."""
+"""Number of positives, and of negatives with the highest and with the lowest weights, as in the paper."""
 
 
 @register_figure(
     "weights",
-    "all weights of a query, and the positives and negatives at both ends as images; one for each run",
+    "all weights of a query, with images of the highest and lowest; one figure per run",
     each_run=True,
 )
 def weights_figure(run: Run, query: int = 0) -> Figure:
-    """Weights after the last epoch: all pi+ and pi-, then the images at both ends, above what they were made from.
+    """Weights after the last epoch: all pi+ and pi-, then the views with extreme weights, above their original images.
 
     Args:
-        run: one with pictures of its held-out images.
-        query: one of the first images of the batch that is kept.
+        run: a run with pictures of its held-out images.
+        query: one of the first images of the stored batch.
 
     Raises:
-        UserError: nothing is kept, or the query is not among it.
+        UserError: nothing is stored, or the query is not among the stored images.
     """
     last, pictures = _kept(run, query)
     found = weigh(last.z, t_pos=run.t_pos, t_neg=run.t_neg).of(query)
@@ -75,19 +75,19 @@ def _kept(run: Run, query: int) -> tuple[Snapshot, Pictures]:
             "earlier version"
         )
     if not snapshots:
-        raise UserError(f"{run.path} has kept no embeddings yet")
+        raise UserError(f"{run.path} has no stored embeddings yet")
     last = snapshots[-1]
     if (pictures.queries.shape[0], pictures.first.shape[0]) != last.z.shape[:2]:
         raise UserError(
-            f"the pictures and the embeddings in {run.folder.diagnostics} are not of the same batch: remove them"
+            f"the pictures and the embeddings in {run.folder.diagnostics} belong to different batches: remove them"
         )
     if not 0 <= query < pictures.queries.shape[1]:
-        raise UserError(f"query {query} is not one of the {pictures.queries.shape[1]} that are kept")
+        raise UserError(f"query {query} is not one of the {pictures.queries.shape[1]} stored queries")
     return last, pictures
 
 
 def _distributions(part: SubFigure, found: Weighted, run: Run) -> None:
-    """All of pi+ and all of pi-, the highest first; dotted: what each would weigh if all weighed the same."""
+    """All of pi+ and pi-, the highest first; the dotted line shows equal weights."""
     others = np.delete(found.negatives.numpy(), found.query)
     left, right = part.subplots(1, 2, gridspec_kw={"width_ratios": (1, 4)})
     for axes, weights, colour, title in (
@@ -107,14 +107,14 @@ def _row(
     colour: str,
     query: tuple[Tensor, Tensor | None] | None,
 ) -> None:
-    """Views in a row with their weights, the original images below.
+    """Views in a row with their weights, and the original images below.
 
     Args:
         part: where to draw.
-        title: of the row.
+        title: title of the row.
         shown: view, original image and weight of each.
-        colour: of the frames.
-        query: its view and its original image, before the others.
+        colour: colour of the frames.
+        query: view and original image of the query, shown first.
     """
     columns = max(SHOWN, len(shown)) + 1
     part.suptitle(title, fontsize=9, x=0.01, ha="left")
@@ -130,7 +130,7 @@ def _row(
 
 
 def _pictures(axes: Sequence[Axes], view: Tensor, original: Tensor | None, colour: str) -> None:
-    """A view, and below it the image that it was made from."""
+    """A view, and its original image below it."""
     for place, image in zip(axes, (view, original), strict=True):
         if image is None:
             continue
