@@ -1,4 +1,4 @@
-"""What people do with a collection of images: select some, guess labels of the rest, group them."""
+"""Sort a collection of images: select some, predict labels of the rest, group them."""
 
 from cacr.sorting.group import Groups, group_images
 from cacr.sorting.predict import Guesses, predict_labels

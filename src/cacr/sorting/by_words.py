@@ -1,4 +1,4 @@
-"""Guesses from the names of classes alone, where nobody has labelled anything."""
+"""Predict labels from the names of classes, without labelled images."""
 
 from collections.abc import Sequence
 
@@ -16,28 +16,28 @@ def class_list(text: str) -> tuple[str, ...]:
     """Class names from a text with commas.
 
     Raises:
-        UserError: there are fewer than two, or one comes twice.
+        UserError: there are fewer than two, or a name is repeated.
     """
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if len(names) < 2:
         raise UserError(
-            f'--classes {text!r} names {len(names)}: give two at least, such as cat,dog,"something else"'
+            f'--classes {text!r} has {len(names)} names: give at least two, such as cat,dog,"something else"'
         )
     if twice := {name for name in names if names.count(name) > 1}:
-        raise UserError(f"--classes names {sorted(twice)[0]!r} twice")
+        raise UserError(f"--classes has {sorted(twice)[0]!r} twice")
     return names
 
 
 def predict_by_words(found: Collection, classes: Sequence[str], *, prompts: str = PLAIN) -> Guesses:
-    """The class whose name, as a sentence, is nearest to each image, with a confidence.
+    """The class whose prompt is nearest to each image, with a confidence.
 
-    The confidence is the softmax over the classes of the cosines times the scale that the encoder was trained with. No
-    label has checked it: it says which guesses to look at first, not how many are right.
+    The confidence is the softmax over the classes of the cosines times the scale of the encoder's training. It is not
+    checked with labels: it says which predictions to check first, not how many are right.
 
     Args:
-        found: The images; their encoder has a text side.
+        found: The images; their encoder also encodes text.
         classes: Names of the classes, as words.
-        prompts: The sentences around them, see :func:`cacr.features.words.read_prompts`.
+        prompts: Prompt templates, see :func:`cacr.features.words.read_prompts`.
     """
     sentences = read_prompts(prompts)
     side = found.encoder.text

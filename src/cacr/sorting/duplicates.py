@@ -1,4 +1,4 @@
-"""Near-duplicates: images whose pixels are all but the same, whatever their size, format and compression."""
+"""Find near-duplicates: images with almost the same pixels, in any size, format and compression."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,20 +17,21 @@ from cacr.features.collection import Collection
 from cacr.features.index import Neighbours
 
 NEIGHBOURS = 10
-"""Nearest images of each that are looked at: a copy is among them, whatever the encoder has learned."""
+"""Number of nearest images that are checked: for any encoder, a duplicate is among them."""
 
 ALIKE = 0.5
-"""Cosine below which two images are not compared pixel by pixel."""
+"""Images with a smaller cosine are not compared by pixels."""
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Images that are near-duplicates of others, group by group.
+    """Near-duplicates, in groups.
 
     Attributes:
-        copies: (m,) images that can be thrown away.
-        kept: (m,) the image of the same group that is kept.
-        correlation: (m,) of the pixels of the two, where they were compared; else of the copy and its nearest relative.
+        copies: (m,) images that can be removed.
+        kept: (m,) the image of the same group to keep.
+        correlation: (m,) pixel correlation of the two if they were compared, else of the copy and its nearest
+            relative.
     """
 
     copies: Indices
@@ -39,10 +40,10 @@ class Copies:
 
 
 def find_copies(found: Collection, threshold: float, progress: Progress | None = None) -> Copies:
-    """Groups of near-duplicates among images; of each group the largest image is kept, or the first of the largest.
+    """Groups of near-duplicates; the largest image of each group is kept (the first one, if several are equal).
 
-    Two images are near-duplicates if one is among the nearest of the other by features, and their pixels, shrunk to
-    32 x 32, correlate by ``threshold`` or more. Near-duplicates of near-duplicates are of one group.
+    Two images are near-duplicates if one is among the nearest of the other by features, and their pixels, resized to
+    32 x 32, have a correlation of at least ``threshold``. Near-duplicates of near-duplicates are in the same group.
     """
     pairs = _candidates(Neighbours(found.vectors), progress)
     if not len(pairs):
@@ -72,7 +73,7 @@ def find_copies(found: Collection, threshold: float, progress: Progress | None =
 
 
 def _candidates(neighbours: Neighbours, progress: Progress | None) -> Indices:
-    """(p, 2) pairs of near images, the smaller number first, each once."""
+    """(p, 2) pairs of near images, each once, the smaller number first."""
     cosine, number = neighbours.of_all(NEIGHBOURS, progress)
     near = cosine >= ALIKE
     first = np.broadcast_to(np.arange(len(number))[:, None], tuple(number.shape))[near.numpy()]
@@ -81,7 +82,7 @@ def _candidates(neighbours: Neighbours, progress: Progress | None) -> Indices:
 
 
 def _pixels(source: Source, image: int) -> int:
-    """Pixels of an image file, from its header; of arrays all images have the same."""
+    """Number of pixels of an image file, from its header; the same for all images of an array."""
     with suppress(UserError, OSError):
         if isinstance(source, FileSource):
             with open_image(source.paths[image], source.describe(image)) as opened:

@@ -1,4 +1,4 @@
-"""``cacr group``: groups of similar images, named by their labels where there are some."""
+"""``cacr group``: groups of similar images, named by their labels if there are any."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from cacr.features.collection import Collection
 
 @dataclass(frozen=True)
 class Group:
-    """Images that are alike.
+    """Similar images.
 
     Attributes:
-        name: ``group 3``, or the class that most of its labelled images have.
-        images: Their numbers, those nearest to the middle of the group first.
-        likeness: Their cosine with the middle of the group.
-        labelled: How many of them have a label.
-        agreeing: How many of these have the label that the group is named by.
+        name: ``group 3``, or the most frequent class of its labelled images.
+        images: Their numbers, those nearest to the centre of the group first.
+        likeness: Their cosine with the centre of the group.
+        labelled: Number of images with a label.
+        agreeing: Number of images with the label that the group is named after.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Groups:
     """Groups of images, the largest first.
 
     Attributes:
-        groups: At least one image in each, every image in one.
-        silhouette: How clearly they are apart, from -1 to 1: below 0.1 there are hardly groups at all.
-        chosen: Whether their number was found, not given.
+        groups: Groups of at least one image; every image is in one group.
+        silhouette: How clearly the groups are separated, from -1 to 1; below 0.1 there are no clear groups.
+        chosen: Whether the number of groups was chosen automatically.
     """
 
     groups: tuple[Group, ...]
@@ -55,13 +55,13 @@ def group_images(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Groups:
-    """Divide the images of a collection into groups by k-means on their vectors.
+    """Divide the images of a collection into groups, by k-means on their vectors.
 
     Args:
         found: The images.
-        number: Groups; ``auto``: the number, from 2 to 64, at which they are most clearly apart (silhouette).
-        seed: Of the first centres.
-        progress: Called with what is done and what there is to do.
+        number: Number of groups; ``auto``: the number from 2 to 64 with the largest silhouette.
+        seed: Seed of the first centres.
+        progress: Called with the finished and the total amount of work.
 
     Raises:
         UserError: there are fewer images than groups.
@@ -90,7 +90,7 @@ def group_images(
 
 
 def _name(found: Collection, images: Indices) -> tuple[str | None, int, int]:
-    """The commonest label of some images, how many have a label, and how many have this one."""
+    """The most frequent label of some images, the number of labelled images, and the number with this label."""
     labels = [name for image in images.tolist() if (name := found.label(image)) is not None]
     if not labels:
         return None, 0, 0

@@ -1,4 +1,4 @@
-"""CSV files of what was selected, guessed or grouped, as other commands read them (``--images``, ``--labels``)."""
+"""CSV files of selections, predictions and groups, which other commands can read (``--images``, ``--labels``)."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from cacr.sorting.select import Selection
 
 
 def write_selection(out: Path, found: Collection, selection: Selection) -> None:
-    """``path,label,score``, the most wanted first, with labels to be filled in.
+    """``path,label,score``, the best first, with labels to fill in.
 
-    Copies have ``path,kept,score`` instead, with the image of which each is one; outliers ``path,score``.
+    Duplicates have ``path,kept,score``, with the image to keep; outliers have ``path,score``.
     """
     names = [found.name(number) for number in selection.chosen.tolist()]
     scores = [f"{score:.6g}" for score in selection.score.tolist()]
@@ -30,7 +30,7 @@ def write_selection(out: Path, found: Collection, selection: Selection) -> None:
 def write_guesses(out: Path, found: Collection, guesses: Guesses) -> None:
     """``path,label,confidence,second,second_confidence``, the least certain first.
 
-    Where labelled images were guessed too, ``given`` is the label that they have.
+    If labelled images were predicted too, ``given`` is their own label.
     """
     columns = ["path", "label", "confidence", "second", "second_confidence"]
     names = guesses.class_names
@@ -44,7 +44,7 @@ def write_guesses(out: Path, found: Collection, guesses: Guesses) -> None:
 
 
 def write_groups(out: Path, found: Collection, groups: Groups) -> None:
-    """``path,group,likeness``: group by group, those in the middle of a group first; with ``label`` where known."""
+    """``path,group,likeness``, group by group, those nearest to the centre first; with ``label`` if it is known."""
     labelled = found.known is not None and len(found.known.where) > 0
     rows = []
     for group in groups.groups:

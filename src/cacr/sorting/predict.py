@@ -1,4 +1,4 @@
-"""``cacr predict``: labels for all images from the few that have one, each with how sure it is."""
+"""``cacr predict``: predict labels for all images from a few labelled ones, with a confidence per image."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,27 +20,27 @@ from cacr.files import printable
 from cacr.registry import nearest
 
 FOLDS = 5
-"""Parts of the labels, each of which judges classifiers that learned from the others."""
+"""Number of folds of the cross-validation."""
 
 NEIGHBOURS = (1, 5, 20)
-"""Numbers of neighbours that are tried."""
+"""Numbers of neighbours to try."""
 
 VOTE_TEMPERATURE = 0.07
-"""Of the neighbours' votes, as in the kNN protocol."""
+"""Temperature of the neighbours' votes, as in the kNN protocol."""
 
 NO_VOTE = 1e-3
-"""Share of the votes that every class is given: a class without a neighbour is unlikely, not impossible."""
+"""Share of the votes that every class gets: a class without neighbours is unlikely, not impossible."""
 
 TEMPERATURES = tuple(2 ** (step / 4) for step in range(-16, 17))
-"""Tried for calibration, from 1/16 to 16: scores are divided by the one under which known labels are likeliest."""
+"""Temperatures for calibration, from 1/16 to 16: scores are divided by the one with the lowest cross-entropy."""
 
 Scores = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Of rows to learn from, their labels, and rows to judge: log scores (m, classes)."""
+"""Function of training rows, their labels, and rows to predict: log scores (m, classes)."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How good a classifier is on labels that it did not learn from.
+    """Accuracy of a classifier on labels that it was not trained on.
 
     Attributes:
         accuracy: Mean over the folds.
@@ -53,17 +53,17 @@ class Judged:
 
 @dataclass(frozen=True)
 class Guesses:
-    """A guess for each image, the least certain first.
+    """A prediction per image, the least certain first.
 
     Attributes:
         images: (m,) numbers of the images.
-        classes: (m, 2) the likeliest class and the next; the same twice where there is one class only.
+        classes: (m, 2) the most likely class and the next one; the same twice if there is only one class.
         confidence: (m, 2) their probabilities.
         class_names: The name of each class.
-        by: What guessed: ``knn-5``, ``linear``.
-        judged: How good it is; None where nothing could judge it.
-        others: How good what was not chosen is, by name.
-        everything: Whether labelled images were guessed too.
+        by: The classifier: ``knn-5``, ``linear``.
+        judged: Its accuracy; None if it could not be measured.
+        others: Accuracy of the classifiers that were not chosen, by name.
+        everything: Whether labelled images were predicted too.
     """
 
     images: Indices
@@ -77,7 +77,7 @@ class Guesses:
 
     @classmethod
     def of(cls, probabilities: Tensor, images: Indices, class_names: tuple[str, ...], by: str) -> "Guesses":
-        """Guesses from the probabilities (m, classes) of images, wherever these come from."""
+        """Predictions from the probabilities (m, classes) of images."""
         value, which = probabilities.topk(min(2, len(class_names)), dim=1)
         if len(class_names) == 1:
             value, which = value.repeat(1, 2), which.repeat(1, 2)
@@ -93,32 +93,32 @@ def predict_labels(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Guesses:
-    """Guess the labels of all images of a collection that have none.
+    """Predict the labels of all images of a collection that have none.
 
-    Nearest neighbours and a linear classifier are cross-validated on the labels there are, and the better one guesses.
-    Its scores are divided by the temperature under which labels that it did not learn from are likeliest, so that of
-    guesses with confidence 0.8 about 80 % are right.
+    Nearest neighbours and a linear classifier are cross-validated on the labels, and the better one is used. Its
+    scores are divided by the temperature that fits the cross-validated labels best, so that about 80 % of the
+    predictions with confidence 0.8 are right.
 
     Args:
         found: The images, some with labels.
         by: ``auto``, ``knn-1``, ``knn-5``, ``knn-20`` or ``linear``.
-        everything: Guess for labelled images too: one that differs from the label may be a wrong label.
-        seed: Of the folds and of the linear classifier.
-        progress: Called with the number of classifiers judged and in all.
+        everything: Predict labelled images too: a prediction that differs from the label may reveal a wrong label.
+        seed: Seed of the folds and of the linear classifier.
+        progress: Called with the number of classifiers tried and the total.
 
     Raises:
-        UserError: there are no labels, or nothing to guess.
+        UserError: there are no labels, or nothing to predict.
     """
     where, labels, names = found.labelled()
     ways = _ways(found, len(names), seed)
     if by != "auto" and by not in ways:
         raise UserError(f"there is no classifier {by!r}; {nearest(by, ['auto', *ways])}")
     if len(names) < 2:
-        raise UserError(f"all labels are {printable(names[0])!r}: give labels of two classes at least")
+        raise UserError(f"all labels are {printable(names[0])!r}: give labels of at least two classes")
     wanted = np.arange(len(found)) if everything else np.setdiff1d(np.arange(len(found)), where)
     if not len(wanted):
         raise UserError(
-            "every image has a label already; --all guesses for labelled images too, to find wrong labels"
+            "every image has a label already; --all predicts labelled images too, to find wrong labels"
         )
     chosen = ways if by == "auto" else {by: ways[by]}
     fold = _folds(labels, seed)
@@ -129,14 +129,14 @@ def predict_labels(
         if progress is not None:
             progress(len(outside), len(chosen))
     judged = {name: _judge(scores, truth, fold) for name, scores in outside.items()}
-    # Few labels leave many ways equally accurate: the one under which the labels are likeliest wins then.
+    # With few labels, many classifiers are equally accurate: then the one with the lowest cross-entropy is used.
     best = max(
         chosen,
         key=lambda name: (round(judged[name].accuracy, 9), -_best_temperature(outside[name], truth)[1]),
     )
     temperature, _ = _best_temperature(outside[best], truth)
     scores = chosen[best](rows, truth, torch.from_numpy(wanted))
-    if everything:  # a labelled image is not to be guessed by a classifier that knows its label
+    if everything:  # a labelled image must not be predicted by a classifier trained on its label
         scores[rows] = outside[best]
     probabilities = (scores.double() / temperature).softmax(dim=1)
     others = {name: value for name, value in judged.items() if name != best}
@@ -167,17 +167,17 @@ def _folds(labels: Indices, seed: int) -> Tensor:
     """(n,) the fold of each label.
 
     Raises:
-        UserError: no class has two labels, so that nothing could judge.
+        UserError: no class has two labels, so nothing can be cross-validated.
     """
     if np.bincount(labels).max() < 2:
         raise UserError(
-            "no class has more than one label, so nothing can be judged: label two images of a class"
+            "no class has more than one label, so accuracy cannot be measured: label two images of a class"
         )
     return torch.from_numpy(folds(labels, min(FOLDS, len(labels)), seed))
 
 
 def _out_of_fold(way: Scores, rows: Tensor, labels: Tensor, fold: Tensor, classes: int) -> Tensor:
-    """(n, classes) log scores of each labelled image by a classifier that did not learn from it."""
+    """(n, classes) log scores of each labelled image by a classifier that was not trained on it."""
     scores = torch.empty(len(rows), classes)
     for number in range(int(fold.max()) + 1):
         judged = fold == number

@@ -1,4 +1,4 @@
-"""``cacr select``: which images to label first, which to look at, which to throw away."""
+"""``cacr select``: which images to label first, which to check, which to remove."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,27 +21,27 @@ from cacr.registry import Registry
 from cacr.sorting.duplicates import find_copies
 
 NUMBER = 100
-"""Images that are selected by default."""
+"""Default number of selected images."""
 
 TYPICAL_NEIGHBOURS, OUTLIER_NEIGHBOURS, VOTERS = 20, 10, 20
-"""Nearest images by which typicality, density and disagreement are measured."""
+"""Number of nearest images for typicality, density and disagreement."""
 
 TEMPERATURE = 0.07
-"""Of the neighbours' votes, as in the kNN protocol."""
+"""Temperature of the neighbours' votes, as in the kNN protocol."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Images that were selected, the most wanted first.
+    """Selected images, the best first.
 
     Attributes:
-        by: By what.
+        by: The way to select.
         chosen: (m,) their numbers.
-        score: (m,) by what each was selected; see ``meaning``.
-        meaning: What the score is, in words.
-        kept: (m,) for copies, the image of the same group that is kept; None for others.
+        score: (m,) score of each image; see ``meaning``.
+        meaning: Description of the score.
+        kept: (m,) for duplicates, the image of the same group to keep; otherwise None.
     """
 
     by: str
@@ -53,13 +53,13 @@ class Selection:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked for.
+    """Parameters of a selection.
 
     Attributes:
-        number: Images to select at most; None for all that there are.
-        seed: Of what is drawn.
-        threshold: Correlation of pixels from which on two images are copies.
-        progress: Called with what is done and what there is to do.
+        number: Largest number of images to select; None for all.
+        seed: Seed of random draws.
+        threshold: Images are duplicates if their pixels correlate at least this much.
+        progress: Called with the finished and the total amount of work.
     """
 
     number: int | None = None
@@ -83,19 +83,19 @@ def select_images(
 ) -> Selection:
     """Select images of a collection.
 
-    Images that have a label already are not selected again, and what lies near them counts as covered; but
-    ``outliers`` and ``duplicates`` look at all images.
+    Labelled images are not selected again, and images near them count as covered. ``outliers`` and ``duplicates`` use
+    all images.
 
     Args:
         found: The images.
         by: A name in :data:`WAYS`.
-        number: Images to select; by default 100, and all copies.
-        threshold: Correlation of pixels from which on two images are copies.
-        seed: Of what is drawn.
-        progress: Called with what is done and what there is to do.
+        number: Number of images to select; default: 100, or all duplicates.
+        threshold: Images are duplicates if their pixels correlate at least this much.
+        seed: Seed of random draws.
+        progress: Called with the finished and the total amount of work.
 
     Raises:
-        UserError: there is no such way, or not what it needs.
+        UserError: the way does not exist, or the images lack what it needs.
     """
     way = WAYS[by]
     if number is not None and number < 1:
@@ -111,13 +111,13 @@ def select_images(
 
 @WAYS.register("coverage")
 def coverage(found: Collection, wish: Wish) -> Selection:
-    """Images that cover all: each the one farthest from those chosen before (k-centre)."""
+    """Cover all images: each image is the one farthest from those selected before (k-centre)."""
     return _spread(found, wish, "coverage", lambda distance: int(distance.argmax()))
 
 
 @WAYS.register("k-means++")
 def k_means_plus_plus(found: Collection, wish: Wish) -> Selection:
-    """Images that cover all, drawn: each with a probability that grows with its squared distance from those before."""
+    """Cover all images, at random: the probability of an image grows with its squared distance from those before."""
     rng = numpy_generator("k-means++", wish.seed)
 
     def draw(distance: Tensor) -> int:
@@ -128,7 +128,7 @@ def k_means_plus_plus(found: Collection, wish: Wish) -> Selection:
 
 
 def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], int]) -> Selection:
-    """Choose image by image; ``choose`` sees how far each one is from the nearest that is chosen or labelled."""
+    """Select image by image; ``choose`` gets the distance of each from the nearest selected or labelled image."""
     x = found.vectors
     labelled = _labelled(found)
     wanted = min(wish.number or len(x), len(x) - len(labelled))
@@ -136,7 +136,7 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
     score: list[float] = []
     if len(labelled):
         distance = _distance(Neighbours(x[torch.from_numpy(labelled)]).nearest(x, 1)[0][:, 0])
-    else:  # nothing to be far from: the image that is most like all others comes first
+    else:  # the first image: the one most similar to all others
         chosen.append(int((x @ x.mean(dim=0)).argmax()))
         distance = _distance(x @ x[chosen[0]])
         score.append(float(distance.max()))
@@ -144,7 +144,7 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
     while len(chosen) < wanted:
         distance[chosen] = -1.0
         number = choose(distance.clamp(min=0))
-        if distance[number] < 0:  # nothing but copies of what is chosen is left: any will do
+        if distance[number] < 0:  # only duplicates of selected images are left: take any
             number = int(distance.argmax())
         score.append(float(distance[number]))
         chosen.append(number)
@@ -156,7 +156,7 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
 
 @WAYS.register("typical")
 def typical(found: Collection, wish: Wish) -> Selection:
-    """The most typical image of each of as many clusters: the largest cluster first (TypiClust)."""
+    """The most typical image of each cluster, the largest cluster first (TypiClust)."""
     x, labelled = found.vectors, _labelled(found)
     wanted = min(wish.number or len(x), len(x) - len(labelled))
     group = means_of(
@@ -170,7 +170,7 @@ def typical(found: Collection, wish: Wish) -> Selection:
     for number in np.flatnonzero(size):
         own = np.flatnonzero(group == number)
         density[own] = _typicality(x[torch.from_numpy(own)])
-    # Clusters without a label first, the largest of them first; what is left goes round again.
+    # Clusters without a label first, the largest of them first; then the next image of each cluster, and so on.
     order = sorted(np.flatnonzero(size), key=lambda number: (covered[number], -size[number]))
     queues = [iter(_ranked(np.flatnonzero((group == number) & free), density)) for number in order]
     chosen: list[int] = []
@@ -184,7 +184,7 @@ def typical(found: Collection, wish: Wish) -> Selection:
 
 @WAYS.register("outliers")
 def outliers(found: Collection, wish: Wish) -> Selection:
-    """Images that lie alone: the largest mean distance from their ten nearest others first."""
+    """Images far from all others: the largest mean distance from their ten nearest images first."""
     cosine, _ = Neighbours(found.vectors).of_all(OUTLIER_NEIGHBOURS, wish.progress)
     lonely = _distance(cosine).mean(dim=1).double().numpy()
     order = np.argsort(-lonely, kind="stable")
@@ -193,7 +193,7 @@ def outliers(found: Collection, wish: Wish) -> Selection:
 
 @WAYS.register("duplicates")
 def duplicates(found: Collection, wish: Wish) -> Selection:
-    """Copies: all near-duplicates but the one of each group that is kept, the largest in pixels."""
+    """Duplicates: all near-duplicates except one per group, the one with the most pixels."""
     copies = find_copies(found, wish.threshold, wish.progress)
     return Selection(
         "duplicates", copies.copies, copies.correlation, "correlation of pixels with a copy", copies.kept
@@ -205,9 +205,7 @@ def uncertain(found: Collection, wish: Wish) -> Selection:
     """Images whose nearest labelled images disagree most, by the entropy of their votes."""
     where, labels, names = found.labelled()
     if len(names) < 2:
-        raise UserError(
-            f"all labels are {names[0]!r}: where neighbours cannot disagree, nothing is uncertain"
-        )
+        raise UserError(f"all labels are {names[0]!r}: uncertain needs labels of at least two classes")
     rows = torch.from_numpy(where)
     cosine, near = Neighbours(found.vectors[rows]).nearest(found.vectors, VOTERS)
     votes = vote(cosine, torch.from_numpy(labels)[near], classes=len(names), temperature=TEMPERATURE).double()
@@ -218,7 +216,7 @@ def uncertain(found: Collection, wish: Wish) -> Selection:
 
 
 def _labelled(found: Collection) -> Indices:
-    """Images that need no label any more: those with one, where some have none."""
+    """Images that need no label: those with a label, if others have none."""
     if found.known is None or len(found.known.where) == len(found):
         return _numbers([])
     return found.known.where

@@ -138,7 +138,7 @@ def test_a_suite_goes_on_after_sets_with_wrong_labels(run: Path, tmp_path: Path)
     assert list(reasons) == ["flat-test", "one-class", "other-classes", "stray"]
     assert "test has no sub-folders with images, so no classes" in reasons["flat-test"]
     assert (
-        "one-class has no labels" in reasons["one-class"] and "two classes at least" in reasons["one-class"]
+        "one-class has no labels" in reasons["one-class"] and "at least two classes" in reasons["one-class"]
     )
     assert "1 classes that the training data lacks, for example 'pink'" in reasons["other-classes"]
     assert "stray has no labels" in reasons["stray"] and "one sub-folder per class" in reasons["stray"]
