@@ -133,7 +133,7 @@ def test_the_whole_way_with_two_channels(tmp_path: Path) -> None:
     assert len(found.neighbours) == 2
     cacr.export(run=run, to="torch", out=tmp_path / "a.safetensors")
     np.savez(tmp_path / "other.npz", x=sixteen(8, 24, 24, 4))
-    with pytest.raises(UserError, match="4 channels, this encoder takes 2"):
+    with pytest.raises(UserError, match="4 channels, but this encoder takes 2"):
         cacr.embed(run=run, data=f"npz:{tmp_path / 'other.npz'}", out=tmp_path / "b.npz")
 
 

@@ -71,7 +71,7 @@ def test_what_is_left_out_is_told(run: Path, tmp_path: Path) -> None:
         embed_source(run, str(data), tmp_path / "other.npz", max_unreadable=30)
     for path in data.rglob("*.png"):
         path.write_bytes(b"no image")
-    with pytest.raises(UserError, match=r"no image of .* can be read; for example .*\.png: not an image"):
+    with pytest.raises(UserError, match=r"no image of .* is readable; for example .*\.png: not an image"):
         embed_source(run, str(data), tmp_path / "other.npz", max_unreadable=1.0)
 
 

@@ -100,7 +100,7 @@ def test_a_network_is_trained_on_batches_that_fit(
     require(16)
     with pytest.raises(UserError, match=r"it would fit with --set finetune\.batch_size=16$"):
         require(32)
-    with pytest.raises(UserError, match="a protocol that trains no whole network"):
+    with pytest.raises(UserError, match="a protocol that does not train a whole network"):
         require(32, None)
     monkeypatch.setattr(room, "free_memory", lambda: 0)
     with pytest.raises(UserError, match="a machine with more memory"):

@@ -125,7 +125,7 @@ def test_features_are_written_as_they_are_read_when_asked(finished: Path, many: 
         reader = load_encoder(finished).reader
         assert reader is not None
         np.testing.assert_allclose(less["features"], reader(torch.from_numpy(whole["features"])), atol=1e-5)
-    with pytest.raises(UserError, match="or were read"):
+    with pytest.raises(UserError, match="or were written with a reader"):
         search_source(finished, many / "image000.png", str(many), features=read)
-    with pytest.raises(UserError, match="changes nothing without a reader"):
+    with pytest.raises(UserError, match="has no effect without a reader"):
         embed_source(finished, str(many), tmp_path / "b.npz", reader_components=3)

@@ -80,11 +80,11 @@ def test_stored_features_give_the_same_and_others_are_refused(
     rng = np.random.default_rng(0)
     other = parts["features"] + rng.normal(size=parts["features"].shape).astype(np.float32)
     for path, message in (
-        (lambda: changed(features=other), "are not those that this encoder gives"),
+        (lambda: changed(features=other), "differ from those of this encoder"),
         (lambda: changed(features=parts["features"][:, :7]), "of dimension 7, this encoder gives"),
-        (lambda: changed(features=parts["features"] * np.nan), "not an .npz file that `cacr embed` wrote"),
+        (lambda: changed(features=parts["features"] * np.nan), "not an .npz file of `cacr embed`"),
         (lambda: changed(index=parts["index"] + 9999), "other names"),
-        (lambda: changed(name=parts["name"][:3]), "not an .npz file that `cacr embed` wrote"),
+        (lambda: changed(name=parts["name"][:3]), "not an .npz file of `cacr embed`"),
         (lambda: changed(name=np.array([{}] * 45, dtype=object)), "name holds pickled objects"),
         (lambda: query, "cannot be read as .npz"),
         (lambda: tmp_path / "missing.npz", "there is no file"),

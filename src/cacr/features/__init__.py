@@ -1,4 +1,4 @@
-"""What an encoder makes of images: features in memory or in a file, and search by them."""
+"""Features of images: compute them in memory or in a file, and search by them."""
 
 from cacr.features.embed import WrittenFeatures, embed, embed_source
 from cacr.features.encode import Features, encode

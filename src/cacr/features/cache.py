@@ -1,7 +1,7 @@
-"""Features of files that were encoded before, kept in the user's cache: a second search encodes nothing.
+"""Cache of features of image files: a second search encodes nothing.
 
-A file of the cache is what ``cacr embed`` writes. Its name is made of all that features depend on, so that one of
-another encoder, or of changed images, is never asked for. Whoever removes it loses time and nothing else.
+A cache file has the format of ``cacr embed``. Its name depends on everything that features depend on, so features of
+another encoder or of changed images are never used. Cache files can be deleted at any time; this only costs time.
 """
 
 import json
@@ -29,14 +29,14 @@ from cacr.files import printable, storable
 from cacr.runs.result import versions
 
 MOST_BYTES = 2 * 2**30
-"""Of all files of the cache; those not asked for longest are removed. One of more than half is not written."""
+"""Largest total size of the cache; the files unused for longest are removed. A file over half of it is not stored."""
 
 
 def cache_folder() -> Path | None:
-    """``cacr/features`` in ``$XDG_CACHE_HOME``, or else in ``~/.cache``; None for a user without a home."""
+    """``cacr/features`` in ``$XDG_CACHE_HOME``, else in ``~/.cache``; None for a user without a home folder."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        # The convention of these variables says that one which is no absolute path is not looked at.
+        # By convention, a value that is not an absolute path is ignored.
         base = given if given.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         return None
@@ -51,10 +51,10 @@ def encode_once(
     *,
     max_unreadable: float = MAX_UNREADABLE,
 ) -> Features:
-    """As :func:`encode`; of images in files the features are kept, and read again the next time.
+    """Like :func:`encode`, but features of image files are stored and read again the next time.
 
-    ``cached`` of what is returned says whether they were. Images that could not be read then are not tried again. A
-    cache that cannot be written or read is as good as none.
+    ``cached`` of the result says whether they were read. Images that were unreadable then are not tried again. If the
+    cache cannot be read or written, it is ignored.
     """
     place = _place(encoder, source)
     kept = None if place is None else _read(place, encoder, source, max_unreadable)
@@ -67,46 +67,48 @@ def encode_once(
 
 
 def _place(encoder: Encoder, source: Source) -> Path | None:
-    """The file for these features: of the weights, how images are prepared, and each file with its size and time.
+    """The file for these features: named by the weights, the preprocessing, and each file with its size and time.
 
-    None where they are too many, or not of files.
+    None if there are too many images, or if they are not files.
     """
     folder, size = cache_folder(), 4 * len(source) * encoder.feature_dim
     if folder is None or size > MOST_BYTES / 2 or not isinstance(source, FileSource | DeepSource):
         return None
     info = {name: value for name, value in asdict(encoder.info).items() if name != "training"}
-    kind = type(source).__name__, str(source.paths.root)  # names are kept as they are given
+    kind = type(source).__name__, str(source.paths.root)  # image names are stored as they are given
     about = [versions()["cacr"], weights_digest(encoder), info, kind]
     digest = blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16)
     for path in source.paths:
         try:
             found = path.stat()
             state = found.st_size, found.st_mtime_ns
-        except OSError:  # who cannot be looked at cannot be read either, and is left out
+        except OSError:  # the file cannot be read either, and is left out
             state = -1, -1
         digest.update(b"\0".join([os.fsencode(path.absolute()), f"{state}\n".encode()]))
     return folder / f"{digest.hexdigest()}.npz"
 
 
 def _read(place: Path, encoder: Encoder, source: Source, max_unreadable: float) -> Features | None:
-    """What is kept; None where there is nothing, or nothing that can be used."""
+    """The stored features; None if there are none, or if they cannot be used."""
     try:
         found = read_features(place, encoder, source)
-    except UserError:  # not there, damaged, or larger than the memory: as if there were none
+    except UserError:  # missing, damaged, or larger than the memory: as if there were none
         return None
     missing = np.setdiff1d(np.arange(len(source)), found.index.numpy()).tolist()
-    if len(missing) > max_unreadable * len(source):  # encoding tells which, and why
+    if len(missing) > max_unreadable * len(source):  # encoding will say which and why
         return None
     with suppress(OSError):
-        os.utime(place)  # asked for just now: among the last to be removed
-    before = "it could not be read when its features were first asked for"
+        os.utime(place)  # mark as used
+    before = "it was unreadable when its features were first computed"
     problems = tuple(Problem(index, printable(source.describe(index)), before) for index in missing)
     return replace(found, problems=problems, cached=True)
 
 
 def _write(place: Path, features: Features, source: Source) -> None:
     with suppress(OSError, UserError):
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # features tell of the user's photos
+        place.parent.mkdir(
+            mode=0o700, parents=True, exist_ok=True
+        )  # features reveal something about private photos
         if shutil.disk_usage(place.parent).free < 4 * features.values.nbytes:
             return
         index = features.index.numpy()
@@ -122,7 +124,7 @@ def _write(place: Path, features: Features, source: Source) -> None:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Keep what was asked for last, as much as the bound allows; what a killed process left goes the same way."""
+    """Remove the files unused for longest, until the limit is kept; also temporary files of killed processes."""
     found = [(path, path.stat()) for path in folder.glob("*.npz")]
     total = 0
     for path, state in sorted(found, key=lambda each: each[1].st_mtime_ns, reverse=True):

@@ -1,4 +1,4 @@
-"""Pixels that are changed after their crop: in the process that decodes, or else after the views."""
+"""Change pixels after cropping: in the decoding process, or else after the views are made."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,15 @@ from PIL import Image
 from torch import Tensor
 
 Change = Callable[[Tensor, int], Tensor]
-"""One image, uint8 (3, height, width), and a seed -> the image changed; picklable."""
+"""Function of one image, uint8 (3, height, width), and a seed, that returns the changed image; can be pickled."""
 
 
 class ChangedCrop:
-    """A crop of the loader with changed pixels.
+    """A crop of the loader, followed by a change of the pixels.
 
     Args:
         crop: (image, generator) -> uint8 (views, 3, size, size) for each size.
-        change: of one image.
+        change: change of one image.
     """
 
     def __init__(
@@ -24,11 +24,11 @@ class ChangedCrop:
         self._crop, self._change = crop, change
 
     def __call__(self, image: Image.Image | Tensor, generator: torch.Generator) -> list[Tensor]:
-        """As the crop."""
+        """Crop, then change the pixels."""
         return [changed(part, self._change, generator) for part in self._crop(image, generator)]
 
 
 def changed(images: Tensor, change: Change, generator: torch.Generator) -> Tensor:
-    """Images, uint8 (n, 3, height, width), each changed by a seed that the generator draws."""
+    """Images, uint8 (n, 3, height, width), each changed with a seed from the generator."""
     seeds = torch.randint(2**31, (len(images),), generator=generator).tolist()
     return torch.stack([change(image, seed) for image, seed in zip(images, seeds, strict=True)])

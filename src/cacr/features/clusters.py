@@ -1,4 +1,4 @@
-"""k-means on unit vectors, and how many clusters there seem to be."""
+"""k-means on unit vectors, and the choice of the number of clusters."""
 
 import warnings
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
 MOST_FITTED = 20_000
-"""Images that means are found on, drawn from more."""
+"""Number of images for computing means; a random sample if there are more."""
 
 MOST_JUDGED = 2_000
-"""Images whose silhouette is computed, drawn from more: it compares each with each."""
+"""Number of images for the silhouette, which compares all pairs; a random sample if there are more."""
 
 NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
-"""Numbers of clusters that are tried."""
+"""Numbers of clusters to try."""
 
 IMAGES_PER_CLUSTER = 4
-"""With fewer images for each, a number of clusters is not tried."""
+"""Smallest number of images per cluster; larger numbers of clusters are not tried."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Clusters:
     """Clusters of unit vectors.
 
     Attributes:
-        groups: (n,) the cluster of each, from 0 on.
+        groups: (n,) the cluster of each vector, from 0.
         centres: (clusters, dim).
     """
 
@@ -42,7 +42,7 @@ class Clusters:
 def means_of(
     vectors: Floats, number: int, *, restarts: int = 3, seed: int = 0, progress: Progress | None = None
 ) -> Clusters:
-    """The tightest of some k-means clusterings of unit vectors (n, dim); empty clusters are possible."""
+    """The best of several k-means clusterings of unit vectors (n, dim); clusters may be empty."""
     fitted = vectors
     if len(vectors) > MOST_FITTED:
         drawn = numpy_generator("clusters", seed).choice(
@@ -56,14 +56,14 @@ def means_of(
 def best_kmeans(
     features: Floats, clusters: int, restarts: int, seed: int, progress: Progress | None = None
 ) -> Any:
-    """The k-means with the lowest inertia of some that start from different centres.
+    """The k-means with the lowest inertia, of several with different first centres.
 
     Args:
-        features: (n, d), of unit length for clusters by cosine.
+        features: (n, d), normalised for clusters by cosine.
         clusters: Number of clusters.
-        restarts: Starts.
-        seed: Of the starts.
-        progress: Called with the number of starts done and in all.
+        restarts: Number of starts.
+        seed: Seed of the starts.
+        progress: Called with the number of starts done and the total.
 
     Returns:
         A fitted ``sklearn.cluster.KMeans``.
@@ -75,7 +75,7 @@ def best_kmeans(
     for start in range(restarts):
         state = mixed_seed("kmeans", seed, start) % 2**32
         with warnings.catch_warnings():
-            # Fewer distinct features than clusters: empty clusters are reported as `used`.
+            # With fewer distinct features than clusters, some clusters are empty: see `used`.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = KMeans(clusters, n_init=1, random_state=state).fit(features)
         if best is None or model.inertia_ < best.inertia_:
@@ -86,9 +86,9 @@ def best_kmeans(
 
 
 def silhouette(vectors: Floats, groups: Integers, *, seed: int = 0) -> float:
-    """Mean over images of (b - a) / max(a, b): a its distance from its own cluster, b from the next one; -1 to 1.
+    """Mean over images of (b - a) / max(a, b): a, distance from its own cluster; b, from the next one; -1 to 1.
 
-    Of more than 2,000 images so many are drawn. 0 where there is one cluster only, or one for every image.
+    Uses a random sample of 2,000 images if there are more. 0 if there is only one cluster, or one per image.
     """
     from sklearn.metrics import silhouette_score
 
@@ -101,7 +101,7 @@ def silhouette(vectors: Floats, groups: Integers, *, seed: int = 0) -> float:
 
 
 def choose_number(vectors: Floats, *, seed: int = 0, progress: Progress | None = None) -> int:
-    """The number of clusters with the highest silhouette, of those in :data:`NUMBERS` that the images suffice for."""
+    """The number of clusters in :data:`NUMBERS` with the highest silhouette, if there are enough images for it."""
     tried = [number for number in NUMBERS if number * IMAGES_PER_CLUSTER <= len(vectors)]
     if not tried:
         return 1

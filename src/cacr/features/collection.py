@@ -1,4 +1,4 @@
-"""The images of a source with their features: what is searched, selected from, grouped and guessed."""
+"""The images of a source with their features, to search, select, group and predict."""
 
 import os
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ from cacr.files import storable
 
 @dataclass(frozen=True)
 class Collection:
-    """Images that could be read, their features, and what is known of their classes.
+    """Readable images, their features, and their known labels.
 
     Attributes:
-        encoder: What encoded them.
-        source: These images only.
-        index: (n,) their numbers in the data, in which unreadable images count too.
-        features: (n, feature_dim) as the encoder gives them.
-        vectors: (n, dim) of unit length, as they are compared: read, by the encoder's own reader or a fitted one.
-        reader: How features become vectors.
-        known: Labels, of all images or some; None without any.
-        unreadable: Images that were left out because they cannot be read.
-        machine: Where images are encoded and decoded.
-        cached: Whether the features were kept from an earlier time.
+        encoder: The encoder.
+        source: Only these images.
+        index: (n,) their numbers in the data, where unreadable images count too.
+        features: (n, feature_dim) features of the encoder.
+        vectors: (n, dim) unit vectors for comparisons: features after the encoder's own reader, or after a fitted one.
+        reader: Turns features into vectors.
+        known: Labels of all or some images; None without labels.
+        unreadable: Number of images left out because they are unreadable.
+        machine: Device and workers for encoding and decoding.
+        cached: Whether the features come from the cache.
     """
 
     encoder: Encoder
@@ -56,17 +56,17 @@ class Collection:
         return normalize(self.reader(features), dim=1)
 
     def label(self, number: int) -> str | None:
-        """The class of an image by name; None without a label."""
+        """The class name of an image; None without a label."""
         name = None if self.known is None else self.known.name(number)
         return None if name is None else storable(name)
 
     def name(self, number: int) -> str:
-        """An image as lists name it."""
+        """The name of an image in lists."""
         return storable(self.source.describe(number))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about how weights, images and labels were read."""
+        """Notes for the user on how weights, images and labels were read."""
         loaded = self.encoder.loaded
         return (() if loaded is None else (loaded.text,)) + self._about_data
 
@@ -76,7 +76,7 @@ class Collection:
 
     @property
     def reused(self) -> tuple[str, ...]:
-        """That nothing was encoded, in words; nothing where images were."""
+        """A note if the features come from the cache."""
         return (f"features of {len(self):,} images from the cache",) if self.cached else ()
 
     def labelled(self) -> tuple[Indices, Indices, tuple[str, ...]]:
@@ -88,23 +88,23 @@ class Collection:
         if self.known is None or not self.known.class_names:
             why = "".join(f"; {note}" for note in self._about_data)
             raise UserError(
-                f"{self.source.name} has no labels: give those that there are with --labels FILE.csv, with the "
+                f"{self.source.name} has no labels: give some with --labels FILE.csv, with the "
                 f"columns path and label{why}"
             )
         where = self.known.where
         if not len(where):
-            raise UserError(f"none of the labelled images of {self.source.name} can be read")
+            raise UserError(f"none of the labelled images of {self.source.name} is readable")
         return where, self.known.labels[where], self.known.class_names
 
 
 @dataclass(frozen=True)
 class Opened:
-    """Images that are found but not yet encoded: what is wrong with the rest of a command can still be told at once.
+    """Images that are opened but not yet encoded, so that other problems of a command can be reported first.
 
     Attributes:
-        encoder: What will encode them.
+        encoder: The encoder.
         source: The images.
-        known: Labels, of all images or some; None without any.
+        known: Labels of all or some images; None without labels.
     """
 
     encoder: Encoder
@@ -124,13 +124,13 @@ class Opened:
         """Encode the images, or read their stored features.
 
         Args:
-            features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
-            cache: Keep the features of files for the next time, and use those that were kept.
-            reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on these images; left out: the one saved
-                with the encoder, or where there is none the default one fitted on these images.
-            reader_components: Principal components of that reader.
-            max_unreadable: Share of unreadable images that is tolerated; they are left out.
-            progress: Called with the number of images encoded and in all.
+            features: An ``.npz`` of ``cacr embed`` with this data and this encoder, instead of encoding.
+            cache: Store the features of image files, and use stored ones.
+            reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on these images; default: the one saved
+                with the encoder, or else the default reader fitted on these images.
+            reader_components: Number of principal components of that reader.
+            max_unreadable: Largest accepted share of unreadable images; they are left out.
+            progress: Called with the number of images encoded and the total.
         """
         kind = asked_reader(reader, reader_components)
         encoder, source = self.encoder, self.source
@@ -168,15 +168,15 @@ def open_images(
     data_root: Path | str = Path("data"),
     download: bool = False,
 ) -> Opened:
-    """Open an encoder and images, and match labels to them.
+    """Open an encoder and images, and match labels to the images.
 
     Args:
         run: What :func:`cacr.encoders.load_encoder` takes: a run folder, ``timm:NAME@FILE``, a checkpoint.
         data: A folder of images, or the name of a data set.
         images: A list of the images to use, or ``except:FILE``.
-        labels: A CSV file with the columns ``path`` and ``label``; left out: the data's own labels.
-        part: Which images, for data that has parts.
-        data_root: Where named data sets lie.
+        labels: A CSV file with the columns ``path`` and ``label``; default: the labels of the data itself.
+        part: Which images, for data with parts.
+        data_root: Folder of named data sets.
         download: Allow downloads of data sets.
     """
     encoder = load_encoder(run, download=download)

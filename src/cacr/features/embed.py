@@ -1,4 +1,4 @@
-"""``cacr embed``: features of a whole source as a file."""
+"""``cacr embed``: write the features of a whole source to a file."""
 
 import os
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from cacr.files import storable
 
 @dataclass(frozen=True)
 class WrittenFeatures:
-    """What was written, and what was not.
+    """Facts about the written features.
 
     Attributes:
-        images: Images whose features were written.
-        part: The part of the data they are: ``pretrain``, ``train`` or ``test``.
-        unreadable: Images that were left out because they cannot be read.
-        notes: What the user should know about how the data was read.
+        images: Number of images whose features were written.
+        part: The part of the data: ``pretrain``, ``train`` or ``test``.
+        unreadable: Number of images left out because they are unreadable.
+        notes: Notes for the user on how the data was read.
     """
 
     images: int
@@ -52,33 +52,33 @@ def embed_source(
     max_unreadable: float = MAX_UNREADABLE,
     progress: Progress | None = None,
 ) -> WrittenFeatures:
-    """Write the features that a run's encoder gives to all images of a source.
+    """Write the features of all images of a source, by a run's encoder.
 
     Args:
         run: What :func:`cacr.encoders.load_encoder` takes: a run folder, ``timm:NAME@FILE``, a checkpoint.
         data: A folder of images, or the name of a data set.
         out: A ``.npz``, ``.parquet`` or ``.csv`` file that does not exist yet.
-        reader: Left out: features as the encoder gives them. ``auto``: read (n, components) by the reader saved with
-            the encoder, or where there is none by the default one, fitted on these images. ``centred``,
-            ``half_white`` or ``white``: read by one of this kind, fitted on these images.
-        reader_components: Principal components of a reader that is fitted.
+        reader: None: features as the encoder gives them. ``auto``: features after the reader saved with the encoder
+            (n, components), or else after the default reader, fitted on these images. ``centred``, ``half_white`` or
+            ``white``: after such a reader, fitted on these images.
+        reader_components: Number of principal components of a fitted reader.
         images: A list of the images to use, or ``except:FILE``.
-        labels: A CSV file with the columns ``path`` and ``label``; left out: the data's own labels.
-        part: Which of its images, for data that has parts: all for pretraining, or those of train or test.
-        data_root: Where named data sets lie.
+        labels: A CSV file with the columns ``path`` and ``label``; default: the labels of the data itself.
+        part: Which images, for data with parts: all for pretraining, or those of train or test.
+        data_root: Folder of named data sets.
         download: Allow downloads of data sets, and of the pretrained weights of ``timm:NAME``.
-        max_unreadable: Share of unreadable images, from 0 to 1, that is tolerated; they are left out.
-        progress: Called with the number of images done and in all.
+        max_unreadable: Largest accepted share of unreadable images, from 0 to 1; they are left out.
+        progress: Called with the number of images done and the total.
 
     Returns:
-        How many images were written, of which part, and what was left out.
+        The number of images written, their part, and notes on images left out.
     """
     check_target(out)
     if not 0 <= max_unreadable <= 1:
         raise UserError(f"max_unreadable must be from 0 to 1 (got {max_unreadable})")
     kind = asked_reader(None if reader == "auto" else reader, reader_components)
     if reader is None and reader_components is not None:
-        raise UserError("reader_components changes nothing without a reader: add one, such as reader=auto")
+        raise UserError("reader_components has no effect without a reader: add one, such as reader=auto")
     encoder = load_encoder(run, download=download)
     source = open_source(data, part=part, root=Path(data_root), download=download, images=images)
     known = known_labels(source, None if labels is None else Path(labels))
@@ -112,13 +112,13 @@ def embed(
     max_unreadable: float = MAX_UNREADABLE,
     read: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> Features:
-    """Write the features of all images that can be read, and return them as the encoder gives them.
+    """Write the features of all readable images, and return them as the encoder gives them.
 
-    A ``.npz`` holds ``features`` (n, d) float32, ``index`` (n,) and ``name`` (n,), and where there are labels ``label``
-    (n,), -1 for unknown, and ``class_names``. A ``.parquet`` or ``.csv`` has a row for each image: ``index``, ``path``,
-    ``label`` where there are labels, ``features``, its place on a map (``projection_x``, ``projection_y``) and its
-    ``neighbors``. Bytes of a file's name that are not UTF-8 stand as ``\\xff``. What is written has gone through
-    ``read``, such as a reader; map and neighbours are those of features as search compares them.
+    A ``.npz`` has ``features`` (n, d) float32, ``index`` (n,) and ``name`` (n,), and if there are labels ``label``
+    (n,), -1 for unknown, and ``class_names``. A ``.parquet`` or ``.csv`` has one row per image: ``index``, ``path``,
+    ``label`` if there are labels, ``features``, its position on a map (``projection_x``, ``projection_y``) and its
+    ``neighbors``. Bytes of a file name that are not UTF-8 are written as ``\\xff``. ``read``, such as a reader, is
+    applied to the written features; map and neighbours use the features that a search compares.
     """
     check_target(out)
     features = encode(encoder, source, machine, progress, max_unreadable=max_unreadable)

@@ -1,4 +1,4 @@
-"""Features of the images of a source, by an encoder at rest."""
+"""Encode the images of a source with an encoder in evaluation mode."""
 
 import shutil
 import tempfile
@@ -24,19 +24,19 @@ from cacr.views import PRESETS, Augmentation, Views
 from cacr.views.pixels import as_bytes, normalised, unnormalised
 
 MAX_UNREADABLE = 0.1
-"""Share of the images of a source that may be unreadable."""
+"""Default share of unreadable images that is accepted."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """What an encoder makes of a source.
+    """Features of a source.
 
     Attributes:
         values: (n, feature_dim) float32, on the CPU.
         index: (n,) number of each image in the source.
-        problems: Images that could not be read; they have no features.
-        streamed: Whether the values lie in a temporary file, and are to be gone through in blocks.
-        cached: Whether nothing was encoded: they were kept from an earlier time.
+        problems: Unreadable images; they have no features.
+        streamed: Whether the values are in a temporary file, and should be read in blocks.
+        cached: Whether they come from the cache, so that nothing was encoded.
     """
 
     values: Tensor
@@ -47,18 +47,18 @@ class Features:
 
 
 class ImageLoader:
-    """Batches of normalised images, every one seen through one augmentation.
+    """Batches of normalised images, all with the same augmentation.
 
     Args:
-        info: Normalisation of the encoder that will see them.
+        info: Has the normalisation of the encoder.
         source: The images.
-        view: What an image goes through.
-        machine: Where and in what portions.
-        shuffle: Another order in every epoch; otherwise that of the source.
-        seed: Of order and augmentation.
-        max_unreadable: Share of unreadable images that is tolerated.
-        shared: Of several processes each gets its share of every batch of files.
-        change: Of the pixels of each view; images of 8 bits and three channels have one.
+        view: The augmentation.
+        machine: Device, batch size and workers.
+        shuffle: A new order in every epoch; otherwise the order of the source.
+        seed: Seed of order and augmentation.
+        max_unreadable: Largest accepted share of unreadable images.
+        shared: With several processes, each gets a share of every batch of files.
+        change: Change of the pixels of each view; only for images of 8 bits and three channels.
     """
 
     def __init__(
@@ -76,13 +76,14 @@ class ImageLoader:
     ) -> None:
         if source.channels != info.channels:
             raise UserError(
-                f"{source.name} has images of {source.channels} channels, this encoder takes {info.channels}: continue "
-                "from it on these images with `cacr pretrain DATA --init ENCODER`, which adapts its first layer"
+                f"{source.name} has images with {source.channels} channels, but this encoder takes {info.channels}: "
+                "continue training on these images (`cacr pretrain DATA --init ENCODER`), which adapts its first layer"
             )
         self.seed = seed
         self._in_memory = source.image_size is not None
-        # Images in memory are drawn as one batch in every process, so that their views do not depend on how many
-        # there are; files are decoded by one process each.
+        # Images in memory form the same batch in every process, so that views do not depend on the number of
+        # processes; each
+        # file is decoded by one process.
         alone = self._in_memory or not shared
         self._views = Views([view], info.mean, info.std, device=machine.device)
         self._change = change
@@ -102,7 +103,7 @@ class ImageLoader:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Images that could not be read so far."""
+        """Images found to be unreadable so far."""
         return tuple(self._loader.unreadable.values())
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -115,22 +116,23 @@ class ImageLoader:
             yield images, batch.index
 
     def _changed(self, images: Tensor, change: Change, draws: torch.Generator) -> Tensor:
-        """Change views of images that lay in memory: no process has had their pixels in its hands."""
+        """Change views of images in memory, which were not decoded by a worker."""
         mean, std = self._views.mean, self._views.std
         pixels = changed(as_bytes(unnormalised(images, mean, std)), change, draws)
         return normalised(pixels, mean, std).to(images.device, memory_format=torch.channels_last)
 
 
 class FeatureLoader(ImageLoader):
-    """Batches of features; several processes encode a share of each batch, and all get the whole.
+    """Batches of features; several processes encode a share of each batch, and all get the whole batch.
 
     Args:
         encoder: Moved to the machine's device.
         source: The images.
-        view: What an image goes through.
-        machine: Where and in what portions.
-        training: Let batch norm use and follow the statistics of each batch; otherwise the encoder is at rest.
-        options: Of the image loader.
+        view: The augmentation.
+        machine: Device, batch size and workers.
+        training: Let batch norm use and update the statistics of each batch; otherwise the encoder is in evaluation
+            mode.
+        options: Options of the image loader.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class FeatureLoader(ImageLoader):
         batches = super().epoch(number)
         while True:
             batch = next(batches, None)
-            # A process may have no share of a small last batch, and must take part in the exchange all the same.
+            # A process without a share of a small last batch must still take part in the communication.
             if not any(gather_objects(batch is not None)):
                 return
             images, index = (None, torch.empty(0, dtype=torch.int64)) if batch is None else batch
@@ -170,7 +172,7 @@ class FeatureLoader(ImageLoader):
 
 
 def centre_view(info: EncoderInfo) -> Augmentation:
-    """The one view of evaluation: an image resized and its centre cut out as ``encoder.preprocess`` does it."""
+    """The evaluation view: resize and centre crop, as in ``encoder.preprocess``."""
     resize = info.resize or info.image_size
     return Augmentation(
         info.image_size, scale=None, resize=resize, interpolation=info.interpolation, flip=0.0
@@ -178,7 +180,7 @@ def centre_view(info: EncoderInfo) -> Augmentation:
 
 
 def as_trained(view: Augmentation, info: EncoderInfo) -> Augmentation:
-    """A training view of an encoder's classifier, mirrored and turned as the encoder's own training views are."""
+    """A view to train a classifier with: flipped and rotated as the encoder's own training views."""
     preset = PRESETS.get(info.preset or "")
     return replace(view, flip=0.5 if preset is None else preset.views[0].flip, upright=info.upright)
 
@@ -191,20 +193,20 @@ def encode(
     *,
     max_unreadable: float = MAX_UNREADABLE,
 ) -> Features:
-    """Features of every image that can be read, in the order of the source.
+    """Features of every readable image, in the order of the source.
 
-    An image is resized and its centre cut out as ``encoder.preprocess`` does it. Where a batch of the machine does
-    not fit into the free memory, a smaller one is taken: it changes no feature.
+    Images are resized and cropped at the centre, as in ``encoder.preprocess``. If a batch does not fit into the free
+    memory, a smaller one is used; this does not change the features.
 
     Args:
         encoder: Moved to the machine's device and put into evaluation mode.
         source: The images.
-        machine: Where and in what portions.
-        progress: Called after each batch with the number of images done and in all.
-        max_unreadable: Share of unreadable images that is tolerated.
+        machine: Device, batch size and workers.
+        progress: Called after each batch with the number of images done and the total.
+        max_unreadable: Largest accepted share of unreadable images.
 
     Raises:
-        UserError: more than ``max_unreadable`` of the images cannot be read, or none can, or there is no memory.
+        UserError: too many images are unreadable, or all of them, or there is not enough memory.
     """
     machine, view = machine or Machine(), centre_view(encoder.info)
     size = 4 * len(source) * encoder.feature_dim
@@ -220,9 +222,9 @@ def encode(
             progress(done, len(source))
     problems = tuple(dict.fromkeys(p for each in gather_objects(loader.problems) for p in each))
     if not index:
-        raise UserError(f"no image of {source.name} can be read; for example {problems[0]}")
+        raise UserError(f"no image of {source.name} is readable; for example {problems[0]}")
     values, numbers = values[:done], torch.cat(index)
-    if not torch.equal(numbers, numbers.sort().values):  # shares of several processes, put into order
+    if not torch.equal(numbers, numbers.sort().values):  # sort the shares of several processes
         numbers, order = numbers.sort()
         values = values[order]
     return Features(values, numbers, problems, streamed)
@@ -232,25 +234,27 @@ def _finite(features: Tensor, encoder: Encoder) -> Tensor:
     if not bool(torch.isfinite(features).all()):
         raise UserError(
             f"{encoder.info.encoder} gives features that are not finite numbers: its weights are damaged, or its "
-            "training diverged (`cacr doctor` looks at a run)"
+            "training diverged (`cacr doctor` checks a run)"
         )
     return features
 
 
 def make_rows(count: int, dim: int, *, streamed: bool) -> Tensor:
-    """(count, dim) float32 in memory, or in a temporary file that ends with the tensor.
+    """(count, dim) float32 in memory, or in a temporary file that is removed with the tensor.
 
     Raises:
-        UserError: there is no room for the file.
+        UserError: there is not enough space for the file.
     """
     if not streamed:
         return torch.empty(count, dim)
     folder = tempfile.gettempdir()
-    if 4 * count * dim > shutil.disk_usage(folder).free:  # writing into the mapping would kill the process
+    if (
+        4 * count * dim > shutil.disk_usage(folder).free
+    ):  # writing to a mapped file on a full disk kills the process
         raise UserError(
             f"features of {count:,} images need {4 * count * dim / 2**30:.1f} GB, more than is free in memory and in "
             f"{folder}: set TMPDIR to a folder on a larger disk, or raise memory_gb"
         )
     with tempfile.NamedTemporaryFile(prefix="cacr-features-") as file:
-        # The mapping keeps the file's blocks after its name is gone.
+        # The mapping keeps the file's content after its name is removed.
         return torch.from_file(file.name, shared=True, size=count * dim, dtype=torch.float32).view(count, dim)

@@ -1,4 +1,4 @@
-"""Neighbours among very many images: exact up to a number of them, and beyond by an approximate index."""
+"""Nearest neighbours among many images: exact up to a limit, then by an approximate index."""
 
 from typing import Any
 
@@ -10,22 +10,23 @@ from cacr.errors import MissingExtraError
 from cacr.features.neighbours import nearest_keys
 
 EXACT_UP_TO = 100_000
-"""Images that are compared one with another; of more an index is made (a graph of neighbours, by ``usearch``)."""
+"""Up to this number of images all pairs are compared; with more, an index is made (a neighbour graph of
+``usearch``)."""
 
 QUERIES = 1024
-"""Images whose neighbours are looked for at once."""
+"""Number of queries per batch."""
 
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
-"""Of the index: links of each image, and candidates that are looked at when it is added and searched for."""
+"""Parameters of the index: links per image, and candidates when an image is added and searched for."""
 
 
 class Neighbours:
-    """Finds the nearest of some images, by cosine.
+    """Finds the nearest images by cosine.
 
     Args:
         vectors: (n, dim) unit vectors, on the CPU.
-        exact_up_to: Number of images beyond which an index is used.
-        progress: Called while an index is made, with the number of images done and in all.
+        exact_up_to: Largest number of images without an index.
+        progress: Called while an index is made, with the number of images done and the total.
 
     Raises:
         MissingExtraError: an index is needed, and ``usearch`` is not installed.
@@ -41,30 +42,31 @@ class Neighbours:
 
     @property
     def exact(self) -> bool:
-        """Whether every image is compared."""
+        """Whether all images are compared."""
         return self._index is None
 
     def nearest(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Cosine and number (m, k) of the nearest images, nearest first, of unit vectors (m, dim)."""
+        """Cosine and number (m, k) of the nearest images to unit vectors (m, dim), nearest first."""
         k = min(k, len(self.vectors))
         if self._index is None:
             return nearest_keys(queries, self.vectors, k)
         found = self._index.search(queries.numpy(), k, threads=torch.get_num_threads())
         number = torch.from_numpy(found.keys.astype("int64")).view(len(queries), k)
-        # The index says how far; the cosine itself is computed from the vectors, so that it means the same everywhere.
+        # The index returns a distance; the cosine is computed from the vectors, so that it is the same with and
+        # without index.
         cosine = torch.einsum("md,mkd->mk", queries, self.vectors[number])
         cosine, order = cosine.sort(dim=1, descending=True, stable=True)
         return cosine, number.gather(1, order)
 
     def of_all(self, k: int, progress: Progress | None = None) -> tuple[Tensor, Tensor]:
-        """Cosine and number (n, k) of the nearest others of every image, nearest first."""
+        """Cosine and number (n, k) of the nearest other images of every image, nearest first."""
         count = len(self.vectors)
         k = min(k, count - 1)
         cosines, numbers = [], []
         for start in range(0, count, QUERIES):
             own = torch.arange(start, min(start + QUERIES, count))
             cosine, number = self.nearest(self.vectors[own], k + 1)
-            # Of equal images any may come first, and an index may miss the image itself: then the last one goes.
+            # Equal images may come in any order, and an index may miss the image itself: then the last one is dropped.
             itself = number == own[:, None]
             itself[~itself.any(dim=1), -1] = True
             cosines.append(cosine[~itself].view(len(own), k))

@@ -1,4 +1,4 @@
-"""A set of embeddings in the plane: where each one lies, and which cluster it belongs to."""
+"""Positions of embeddings on a 2-D map, and their clusters."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from cacr.randomness import mixed_seed, numpy_generator
 Points = NDArray[np.float64]
 
 TSNE_SAMPLE = 3_000
-"""t-SNE places so many embeddings; a sample is drawn from more, and the others are placed beside it."""
+"""Number of embeddings for t-SNE: a random sample if there are more; the others are placed near it."""
 
 TSNE_STEPS = 500
 _PERPLEXITY, _DIMS, _BESIDE = 30.0, 50, 3
@@ -18,15 +18,15 @@ _KMEANS_SAMPLE, _AT_ONCE = 10_000, 4_096
 
 
 def layout(x: Tensor, *, seed: int = 0, sample: int = TSNE_SAMPLE) -> Points:
-    """Places (n, 2) in the unit square: near where the embeddings are near.
+    """Positions (n, 2) in the unit square: near embeddings get near positions.
 
-    A drawn sample goes through PCA (to 50 dimensions) and t-SNE (perplexity 30, or a third of the others).
-    Every other embedding is placed at the mean of its three nearest in the sample, weighted by 1 / distance^2.
+    A random sample goes through PCA (to 50 dimensions) and t-SNE (perplexity 30, or a third of the others). Every
+    other embedding is placed at the mean of its three nearest in the sample, weighted by 1 / distance^2.
 
     Args:
         x: (n, dim) unit vectors.
-        seed: Of the sample and of t-SNE.
-        sample: How many go through t-SNE.
+        seed: Seed of the sample and of t-SNE.
+        sample: Size of the sample.
     """
     if len(x) <= sample:
         return _in_unit_square(_tsne(x.numpy(), seed))
@@ -40,21 +40,21 @@ def layout(x: Tensor, *, seed: int = 0, sample: int = TSNE_SAMPLE) -> Points:
 
 
 def aligned(places: Points, to: Points) -> Points:
-    """The same layout turned or mirrored so that its images lie as near as can be to those of another.
+    """Rotate or mirror a layout so that its images are as near as possible to their positions in another layout.
 
     Args:
-        places: (n, 2) places of images.
-        to: (n, 2) places of the same images in another layout.
+        places: (n, 2) positions of images.
+        to: (n, 2) positions of the same images in the other layout.
     """
     a, b = places - places.mean(0), to - to.mean(0)
-    u, _, v = np.linalg.svd(a.T @ b)  # orthogonal Procrustes: the Q of ||a Q - b|| least is u v
+    u, _, v = np.linalg.svd(a.T @ b)  # orthogonal Procrustes: Q = u v minimises ||a Q - b||
     return _in_unit_square(a @ (u @ v))
 
 
 def clusters(x: Tensor, count: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """(n,) the k-means cluster of each unit vector, the largest cluster having number 0.
+    """(n,) the k-means cluster of each unit vector; the largest cluster has number 0.
 
-    Means are found on at most 10,000 drawn vectors.
+    Means are computed from at most 10,000 random vectors.
     """
     from sklearn.cluster import KMeans
 
@@ -79,7 +79,7 @@ def _tsne(x: NDArray[np.float32], seed: int) -> Points:
     if x.std() > 1e-6:
         x = PCA(dims, random_state=state).fit_transform(x)
     spread = x[:, 0].std()
-    if len(x) < 5 or not spread > 1e-6:  # too few to have neighbourhoods, or all one point
+    if len(x) < 5 or not spread > 1e-6:  # too few for neighbourhoods, or all one point
         return np.pad(x[:, :2].astype(np.float64), ((0, 0), (0, max(0, 2 - x.shape[1]))))
     first = np.pad(x[:, :2], ((0, 0), (0, max(0, 2 - dims)))) / spread * 1e-4  # t-SNE starts small, from PCA
     perplexity = min(_PERPLEXITY, (len(x) - 1) / 3)
@@ -89,7 +89,7 @@ def _tsne(x: NDArray[np.float32], seed: int) -> Points:
 
 
 def _beside(x: Tensor, placed: Tensor, places: Points) -> Points:
-    """Places of vectors beside those that are placed already."""
+    """Positions of vectors near those that are placed already."""
     found = []
     for start in range(0, len(x), _AT_ONCE):
         part = x[start : start + _AT_ONCE]
@@ -101,7 +101,7 @@ def _beside(x: Tensor, placed: Tensor, places: Points) -> Points:
 
 
 def _in_unit_square(places: Points) -> Points:
-    """Moved and scaled, both directions alike; one point lies in the middle."""
+    """Move and scale positions, with the same factor in both directions; a single point is at the centre."""
     low, high = places.min(0), places.max(0)
     moved: Points = (places - (low + high) / 2) / max(float((high - low).max()), 1e-12) + 0.5
     return moved

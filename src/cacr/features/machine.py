@@ -1,4 +1,4 @@
-"""Where and in what portions images are encoded."""
+"""Device, batch size and workers for encoding images."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from cacr.reading.memory import free_memory
 
 @dataclass(frozen=True)
 class Machine:
-    """How images are encoded: it changes the speed and nothing else.
+    """How images are encoded: this changes only the speed.
 
     Attributes:
-        batch_size: Images encoded at once.
+        batch_size: Images per forward pass.
         workers: Processes that decode files; arrays need none.
-        device: Where to compute.
-        memory: Bytes of features of one source that are held in memory; more go into a temporary file.
+        device: Device for computing.
+        memory: Largest size of the features of one source in memory, in bytes; more go into a temporary file.
     """
 
     batch_size: int = 256
@@ -39,15 +39,15 @@ def choose_machine(
     accelerator: Literal["auto", "cpu", "cuda"] = "auto",
     memory_gb: float | Auto = "auto",
 ) -> Machine:
-    """A machine with ``auto`` resolved: a worker for each core if there are files, a GPU if there is one.
+    """Replace ``auto``: one worker per core if there are files, a GPU if there is one.
 
-    Of several processes each has its own GPU and its share of the workers and of the memory.
+    With several processes, each has its own GPU, and its share of the workers and the memory.
     """
     if workers == "auto":
         in_memory = all(source.image_size is not None for source in sources)
         workers = default_workers(world_size(), in_memory=in_memory)
     if accelerator == "cuda" and not torch.cuda.is_available():
-        raise UserError("there is no CUDA device; leave accelerator out, or set it to cpu")
+        raise UserError("there is no CUDA device: leave out accelerator, or set it to cpu")
     cuda = accelerator != "cpu" and torch.cuda.is_available()
     device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     memory = free_memory() / 2 / world_size() if memory_gb == "auto" else memory_gb * 2**30

@@ -1,17 +1,17 @@
-"""The nearest of many features, and what they vote for."""
+"""Find the nearest features, and let them vote."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 KEYS = 16384
-"""Keys that are compared at once: with 1,024 queries 64 MB of similarities, whatever the number of images."""
+"""Keys per block: with 1,024 queries, 64 MB of similarities, for any number of images."""
 
 
 def nearest_keys(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) -> tuple[Tensor, Tensor]:
-    """Similarity and number of the k nearest keys, nearest first; keys are looked at block by block.
+    """Similarity and number of the k nearest keys, nearest first; computed block by block.
 
-    Keys that are not ``unit`` vectors are made so, a block at a time: those in a file are never copied whole.
+    Keys that are not ``unit`` vectors are normalised block by block: keys in a file are never copied as a whole.
     """
     near = queries.new_empty(len(queries), 0)
     number = queries.new_empty(len(queries), 0, dtype=torch.int64)
@@ -28,19 +28,19 @@ def nearest_keys(queries: Tensor, keys: Tensor, k: int, *, unit: bool = True) ->
 def vote(
     similarity: Tensor, labels: Tensor, *, classes: int, temperature: float, shares: bool = True
 ) -> Tensor:
-    """The votes of neighbours for classes: each has exp(similarity / temperature).
+    """The votes of neighbours for classes: each counts exp(similarity / temperature).
 
     Args:
-        similarity: (m, k) of each query and its neighbours, nearest first.
+        similarity: (m, k) similarity of each query and its neighbours, nearest first.
         labels: (m, k) classes of the neighbours.
         classes: Number of classes C.
-        temperature: Of the votes.
-        shares: Divide the votes by their sum; which class has most does not need it.
+        temperature: Temperature of the votes.
+        shares: Divide the votes by their sum; not needed to find the class with the most votes.
 
     Returns:
         (m, C).
     """
-    # A common factor of all votes changes nothing; without this one small temperatures overflow.
+    # A common factor of all votes changes nothing; this one avoids overflow at small temperatures.
     votes = ((similarity - similarity[:, :1]) / temperature).exp()
     if shares:
         votes = votes / votes.sum(dim=1, keepdim=True)

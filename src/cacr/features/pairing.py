@@ -8,20 +8,19 @@ import torch
 from torch import Tensor
 
 KS = (1, 5, 10)
-"""Of recall@k."""
+"""Values of k for recall@k."""
 
 BLOCK = 4_000_000
-"""Similarities that are held at once."""
+"""Largest number of similarities in memory."""
 
 
 class Pairing(NamedTuple):
-    """What one side finds on the other.
+    """Ranks of a search from images to captions, or from captions to images.
 
     Attributes:
-        ranks: (queries,) place of the first hit among all that were ranked, from 1 on; those that are as near as it
-            and no hits stand before it.
-        hits: (queries,) how many would be hits.
-        ranked: How many were ranked for each query.
+        ranks: (queries,) rank of the first hit, from 1; keys with equal similarity that are not hits come before it.
+        hits: (queries,) number of possible hits.
+        ranked: Number of ranked keys per query.
     """
 
     ranks: Tensor
@@ -33,26 +32,26 @@ class Pairing(NamedTuple):
         return (self.ranks <= k).double().mean().item()
 
     def chance(self, k: int) -> float:
-        """What a random order scores: the mean of 1 - C(n - h, k) / C(n, k)."""
+        """The recall of a random order: the mean of 1 - C(n - h, k) / C(n, k)."""
         n, k = self.ranked, min(k, self.ranked)
         misses = [math.comb(n - h, k) / math.comb(n, k) for h in self.hits.tolist()]
         return 1 - sum(misses) / len(misses)
 
     @property
     def median_rank(self) -> float:
-        """The median place of the first hit."""
+        """The median rank of the first hit."""
         return self.ranks.double().quantile(0.5).item()
 
 
 def same_sentences(captions: Sequence[str]) -> Tensor:
-    """(n,) a number for each caption, equal for captions that are equal but for case, space and a full stop."""
+    """(n,) a number per caption, equal for captions that differ only in case, spaces and a full stop."""
     words = [" ".join(caption.casefold().split()).rstrip(" .") for caption in captions]
     number = {sentence: place for place, sentence in enumerate(dict.fromkeys(words))}
     return torch.tensor([number[sentence] for sentence in words], dtype=torch.long)
 
 
 def find_captions(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor) -> Pairing:
-    """Each image looks for its captions; a caption that is equal to one of its own is a hit too.
+    """Search the captions of each image; a caption that is equal to one of its own is also a hit.
 
     Args:
         images: (images, dim) unit vectors.
@@ -69,7 +68,7 @@ def find_captions(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor
 
 
 def find_images(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor) -> Pairing:
-    """Each caption looks for its image; an image that has an equal caption is a hit too. Arguments as above."""
+    """Search the image of each caption; an image with an equal caption is also a hit. Arguments as above."""
 
     def hits_of(rows: Tensor) -> Tensor:
         told, place = torch.unique(sentence[rows], return_inverse=True)
@@ -81,13 +80,13 @@ def find_images(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor) 
 def _said(first: Tensor, second: Tensor, rows: Tensor, columns: int) -> Tensor:
     """(rows, columns) whether a caption has this pair of numbers, such as its image and its sentence.
 
-    Only these rows of the whole table are held: that of all images and all sentences grows with their square.
+    Only these rows of the table are computed, because the whole table would grow with the square of the data.
 
     Args:
-        first: (captions,) a number of each caption.
-        second: (captions,) another number of it.
-        rows: (n,) values of the first, each one once, in ascending order.
-        columns: one more than the largest value of the second.
+        first: (captions,) one number per caption.
+        second: (captions,) another number per caption.
+        rows: (n,) values of ``first``, each once, ascending.
+        columns: largest value of ``second`` plus one.
     """
     place = torch.searchsorted(rows, first).clamp(max=len(rows) - 1)
     here = rows[place] == first

@@ -1,4 +1,4 @@
-"""Several processes that evaluate together: each encodes its share, and all hold the same features in the end."""
+"""Several processes that evaluate together: each one encodes a share, and all get the same features."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from cacr.distributed import world_size
 
 
 def gather_rows(rows: Tensor) -> Tensor:
-    """The rows of all processes, in their order; each may have another number of them, even none."""
+    """The rows of all processes, in their order; the number of rows may differ, and may be 0."""
     if world_size() == 1:
         return rows
     sizes: list[Any] = [None] * world_size()
@@ -23,7 +23,7 @@ def gather_rows(rows: Tensor) -> Tensor:
 
 
 def gather_objects(thing: Any) -> list[Any]:
-    """What each process has, in their order."""
+    """The objects of all processes, in their order."""
     if world_size() == 1:
         return [thing]
     things: list[Any] = [None] * world_size()

@@ -1,8 +1,8 @@
-"""Fitting the reader of an encoder's features: which directions they vary in, and by how much.
+"""Fit the reader of an encoder's features: the directions in which they vary, and their variances.
 
-Features of most encoders, and pixels, have a large common part and a few directions in which all images differ a lot. A
-cosine of such features hears little else. With m the mean of the features and V, lambda their leading principal
-directions and variances, images are compared by the cosine of
+Features of most encoders, and pixels, have a large common part, and a few directions in which all images differ a lot.
+These dominate the cosine. With m the mean of the features and V, lambda their leading principal directions and
+variances, images are compared by the cosine of
 
     raw          x
     centred      x - m
@@ -27,27 +27,28 @@ from cacr.registry import nearest
 
 READER: ReaderKind = "half_white"
 COMPONENTS = 256
-"""The default reader of everything that compares features by their cosine."""
+"""Default reader of everything that compares features by cosine."""
 
 MOST_IMAGES = 4096
-"""Images that a reader is fitted on, drawn where there are more: enough for the leading directions."""
+"""Number of images for fitting a reader, enough for the leading directions; a random sample if there are more."""
 
 LEAST_IMAGES = 64
-"""Of fewer images too little is known of how features vary: they are read raw."""
+"""With fewer images the variances are not known well enough: features are then read raw."""
 
 IMAGES_PER_COMPONENT = 4
-"""With n - 1 components of n images all of these would be equally far apart, whatever they show."""
+"""With n - 1 components, n images would all have the same distance from each other."""
 
 SMALLEST = 1e-6
-"""Variance, as a share of the largest, that is still made larger; below it is what rounding leaves."""
+"""Smallest variance, relative to the largest, that is scaled up; smaller ones are rounding errors."""
 
 Matrix = NDArray[np.float64]
 
 
 def reader_field() -> ReaderKind:
-    """The setting ``reader`` of what compares features."""
+    """The setting ``reader`` of protocols that compare features."""
     kind: ReaderKind = Field(
-        READER, description="how features are read: raw, centred, half_white or white, fitted without labels"
+        READER,
+        description="transformation of features: raw, centred, half_white or white, fitted without labels",
     )
     return kind
 
@@ -55,16 +56,16 @@ def reader_field() -> ReaderKind:
 def components_field() -> int:
     """The setting ``reader_components``."""
     count: int = Field(
-        COMPONENTS, ge=1, le=100_000, description="principal components that half_white and white keep"
+        COMPONENTS, ge=1, le=100_000, description="number of principal components of half_white and white"
     )
     return count
 
 
 def asked_reader(kind: str | None, components: int | None) -> ReaderKind | None:
-    """A kind of reader as a user names it, and the number of components checked.
+    """A kind of reader by name, with a check of the number of components.
 
     Raises:
-        UserError: there is no such kind, or no such number of components.
+        UserError: there is no such kind, or the number of components is wrong.
     """
     if components is not None and components < 1:
         raise UserError(f"reader_components must be at least 1 (got {components})")
@@ -78,28 +79,28 @@ def asked_reader(kind: str | None, components: int | None) -> ReaderKind | None:
 def choose_reader(
     encoder: Encoder, features: Tensor, kind: ReaderKind | None = None, components: int | None = None
 ) -> Reader:
-    """The reader that belongs to an encoder; where it has none, or another is asked for, one fitted to features."""
+    """The reader of an encoder; if it has none, or another is asked for, one fitted to features."""
     if kind is None and components is None and encoder.reader is not None:
         return encoder.reader
     return fit_reader(features, kind or READER, components or COMPONENTS)
 
 
 def described(reader: Reader) -> dict[str, Any]:
-    """What a result says of the reader that was used: it is ``raw`` where images were too few for another."""
+    """Description of the reader in a result; ``raw`` if there were too few images for another."""
     return {"reader": reader.kind, "reader_dim": reader.dim, "reader_images": reader.images}
 
 
 def fit_reader(features: Tensor, kind: ReaderKind = READER, components: int = COMPONENTS) -> Reader:
-    """A reader of features like these; no labels have a part in it.
+    """Fit a reader to features, without labels.
 
-    Directions of variance below :data:`SMALLEST` of the largest are left out, and of n images at most n /
-    :data:`IMAGES_PER_COMPONENT` are kept. Features that do not vary at all are read as zero.
+    Directions with a variance below :data:`SMALLEST` of the largest are left out, and at most n /
+    :data:`IMAGES_PER_COMPONENT` are kept for n images. Features that do not vary become zero.
 
     Args:
-        features: (n, feature_dim) of any length; of those that lie in a file only what is drawn is copied.
-        kind: See above. Of fewer than :data:`LEAST_IMAGES` images, and of features that are not finite, the reader
+        features: (n, feature_dim), not normalised; of features in a file only the sample is copied.
+        kind: See above. With fewer than :data:`LEAST_IMAGES` images, or with features that are not finite, the reader
             is ``raw``.
-        components: Principal components that are kept at most.
+        components: Largest number of principal components.
     """
     rows = features
     if len(features) > MOST_IMAGES:
@@ -116,7 +117,7 @@ def fit_reader(features: Tensor, kind: ReaderKind = READER, components: int = CO
         return Reader(kind, len(rows), mean.float().cpu())
     count = min(components, len(rows) // IMAGES_PER_COMPONENT, features.shape[1])
     variances, directions = _principal(rows, mean, count)
-    # A constant that is not a power of two has no exact mean: what is left of it is no variance.
+    # The mean of a constant may not be exact: the rest is rounding, not variance.
     rounding = (torch.finfo(torch.float32).eps ** 2) * float(mean.square().sum())
     kept = variances > max(SMALLEST * variances[0], rounding)
     if not kept.any():
@@ -127,10 +128,10 @@ def fit_reader(features: Tensor, kind: ReaderKind = READER, components: int = CO
 
 
 def _principal(rows: Tensor, mean: Tensor, count: int) -> tuple[Matrix, Matrix]:
-    """Variances (count,), largest first, and directions (dim, count) of unit length.
+    """Variances (count,), largest first, and unit directions (dim, count).
 
-    From the covariance, or where images are fewer than dimensions from their products, which have the same
-    eigenvalues. The largest entry of a direction is positive, so that signs are the same on every machine.
+    Computed from the covariance or, if there are fewer images than dimensions, from the inner products, which have
+    the same eigenvalues. The largest entry of a direction is positive, so that signs are the same on every machine.
     """
     from scipy.linalg import eigh
 
@@ -151,5 +152,5 @@ def _principal(rows: Tensor, mean: Tensor, count: int) -> tuple[Matrix, Matrix]:
 
 
 def _blocks(rows: Tensor) -> Iterator[Tensor]:
-    """Features in double precision, a few at a time."""
+    """Features in double precision, block by block."""
     return (block.double() for block in torch.split(rows, max(1, BLOCK // rows.shape[1])))

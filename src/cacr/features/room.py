@@ -1,4 +1,4 @@
-"""How many images can be encoded, or learned from, at once in the memory that is free."""
+"""Find out how many images can be encoded or trained on at once in the free memory."""
 
 from dataclasses import replace
 
@@ -14,28 +14,28 @@ from cacr.features.processes import gather_objects
 from cacr.reading.memory import HOLES, WORKER, free_memory, gigabytes
 
 SAFE = 0.5
-"""Share of the free memory below which a bound is enough, and nothing is counted."""
+"""If a rough upper bound is below this share of the free memory, nothing is estimated more exactly."""
 
 LEARNING = 4
-"""Times the outputs of all layers: more than a pass with gradients holds at once."""
+"""Factor on the outputs of all layers: more than a pass with gradients needs at once."""
 
 
 def fitted(encoder: Encoder, source: Source, machine: Machine, size: int, *, beside: float = 0) -> Machine:
-    """The machine with as many images at once as fit (see :func:`images_that_fit`)."""
+    """The machine with the largest batch that fits (see :func:`images_that_fit`)."""
     return replace(machine, batch_size=images_that_fit(encoder, source, machine, size, beside=beside))
 
 
 def images_that_fit(
     encoder: Encoder, source: Source, machine: Machine, size: int, *, beside: float = 0
 ) -> int:
-    """Images of a batch that fit into the free memory, at most ``machine.batch_size``; the same in every process.
+    """Largest batch that fits into the free memory, at most ``machine.batch_size``; the same in every process.
 
     Args:
-        encoder: what encodes them, at rest.
-        source: the images; files are decoded in processes of their own.
-        machine: how many are wanted, and the number of decoding processes.
+        encoder: the encoder, in evaluation mode.
+        source: the images; files are decoded in other processes.
+        machine: has the wanted batch size, and the number of decoding processes.
         size: side of the images.
-        beside: bytes that are taken meanwhile, such as features.
+        beside: bytes that are used at the same time, such as features.
 
     Raises:
         UserError: not even one image fits; says what to do.
@@ -46,7 +46,7 @@ def images_that_fit(
     room = free_memory() / world_size() - fixed
     fits = wanted
     if wanted * (HOLES * _bound(encoder, size) + ready) > SAFE * room:
-        # imported here: it takes longer than encoding does where there is plenty of memory
+        # imported here, because importing takes longer than encoding if there is enough memory
         from cacr.training.live import bytes_of_one
 
         each = HOLES * bytes_of_one(encoder, size) + ready
@@ -55,23 +55,23 @@ def images_that_fit(
     least: int = min(gather_objects(fits))
     if least == 0:
         raise UserError(
-            f"encoding images of {size} px with {encoder.info.encoder} needs more memory than there is: "
-            f"{gigabytes(free_memory())} are free, and {gigabytes(fixed, 2)} are for features and for decoding; "
-            "close other programs, or give a smaller memory_gb or fewer workers"
+            f"encoding images of {size} px with {encoder.info.encoder} needs more memory than is free: "
+            f"{gigabytes(free_memory())} are free, and features and decoding need {gigabytes(fixed, 2)}; "
+            "close other programs, or use a smaller memory_gb or fewer workers"
         )
     return least
 
 
 def require_batch(encoder: Encoder, source: Source, machine: Machine, size: int, setting: str) -> None:
-    """Refuse a batch that cannot be made smaller, because something learns from it, where it does not fit.
+    """Refuse a batch that does not fit and cannot be made smaller, because something is trained on it.
 
     Raises:
-        UserError: names a value of ``setting`` that fits.
+        UserError: suggests a value of ``setting`` that fits.
     """
     if (fits := images_that_fit(encoder, source, machine, size)) < machine.batch_size:
         raise UserError(
-            f"{machine.batch_size:,} images of {size} px do not fit through {encoder.info.encoder} at once, with "
-            f"{gigabytes(free_memory())} of memory free; it would fit with --set {setting}={fits}"
+            f"{machine.batch_size:,} images of {size} px are too many for {encoder.info.encoder} with "
+            f"{gigabytes(free_memory())} of free memory; it would fit with --set {setting}={fits}"
         )
 
 
@@ -85,19 +85,19 @@ def require_learning(
     states: int,
     setting: str | None = None,
 ) -> None:
-    """Refuse to train a network on batches of ``machine`` that do not fit.
+    """Refuse to train a network with batches that do not fit.
 
     Args:
-        encoder: what the network is made of.
-        network: gives scores of images.
+        encoder: the encoder of the network.
+        network: returns scores of images.
         source: the images.
-        machine: how many of them are a batch, and the number of decoding processes.
+        machine: has the batch size, and the number of decoding processes.
         size: side of the images.
-        states: numbers that the optimiser keeps for each weight.
-        setting: of the batch; None where it is fixed.
+        states: numbers per weight that the optimiser stores.
+        setting: name of the setting of the batch size; None if it is fixed.
 
     Raises:
-        UserError: names a value of ``setting`` that fits.
+        UserError: suggests a value of ``setting`` that fits.
     """
     ready, decoding = _decoding(source, machine, size)
     weights = sum(p.nbytes for p in network.parameters())
@@ -105,7 +105,7 @@ def require_learning(
     images = machine.batch_size
     if images * (HOLES * LEARNING * _bound(encoder, size) + ready) + HOLES * weights <= SAFE * room:
         return
-    # imported here: it takes longer than a step does where there is plenty of memory
+    # imported here, because importing takes longer than a step if there is enough memory
     from cacr.training.live import bytes_of_step
 
     def fits(count: int) -> bool:
@@ -114,24 +114,24 @@ def require_learning(
     if fits(images):
         return
     smaller = next((n for n in (images >> k for k in range(1, images.bit_length() - 1)) if fits(n)), None)
-    advice = "take a machine with more memory, or a protocol that trains no whole network"
+    advice = "use a machine with more memory, or a protocol that does not train a whole network"
     if setting is not None and smaller is not None:
         advice = f"it would fit with --set {setting}={smaller}"
     raise UserError(
-        f"training {encoder.info.encoder} on batches of {images:,} images of {size} px needs more memory than the "
-        f"{gigabytes(free_memory())} that are free; {advice}"
+        f"training {encoder.info.encoder} on batches of {images:,} images of {size} px needs more than the "
+        f"{gigabytes(free_memory())} of free memory; {advice}"
     )
 
 
 def _decoding(source: Source, machine: Machine, size: int) -> tuple[int, int]:
-    """Bytes of decoding processes, for each image of a batch and besides; images in memory need none."""
+    """Bytes of decoding processes, per image of a batch and fixed; images in memory need none."""
     workers = machine.workers if source.image_size is None else 0
     return 3 * size**2 * (2 + BATCHES_AHEAD) * workers, WORKER * workers
 
 
 @inference_mode()
 def _bound(encoder: Encoder, size: int) -> int:
-    """Bytes of one image, more than are alive at once: the outputs of all layers and blocks, and the image."""
+    """Upper bound of the bytes for one image: the outputs of all layers and blocks, and the image."""
     found = 0
 
     def add(_: nn.Module, __: object, made: object) -> None:

@@ -1,4 +1,4 @@
-"""The readers of a run's encoders, fitted on its training images when it has been trained."""
+"""Fit the readers of a run's encoders on its training images, after training."""
 
 import numpy as np
 
@@ -18,16 +18,16 @@ from cacr.training.data import prepare_data
 
 
 def save_readers(run: RunFolder, progress: Progress | None = None) -> None:
-    """Fit the default reader to the last and to the best encoder of a run, and write each beside its weights.
+    """Fit the default reader to the last and the best encoder of a run, and write each next to its weights.
 
-    Images that were held out have no part in it. Of too few images nothing is written: what is read raw needs no file.
+    Held-out images are not used. With too few images nothing is written, because reading raw needs no file.
 
     Args:
-        run: Its folder.
-        progress: Called with the number of images encoded and in all.
+        run: The run folder.
+        progress: Called with the number of images encoded and the total.
 
     Raises:
-        UserError: the images are not there any more, or a file cannot be written.
+        UserError: the images no longer exist, or a file cannot be written.
     """
     settings = Run.open(run.path).settings
     source = _sample(prepare_data(settings, run).training)
@@ -39,7 +39,7 @@ def save_readers(run: RunFolder, progress: Progress | None = None) -> None:
             continue
         encoder = load_encoder(weights, with_reader=False)
         digest = weights_digest(encoder)
-        if digest not in fitted:  # the last encoder is often the best one
+        if digest not in fitted:  # the last encoder is often also the best one
             tolerated = settings.max_unreadable
             values = encode(encoder, source, machine, progress, max_unreadable=tolerated).values
             fitted[digest] = fit_reader(values)
@@ -48,7 +48,7 @@ def save_readers(run: RunFolder, progress: Progress | None = None) -> None:
 
 
 def _sample(source: Source) -> Source:
-    """At most :data:`MOST_IMAGES` of the images; a stream is too costly to jump about in: its first ones."""
+    """At most :data:`MOST_IMAGES` of the images; the first images of a stream, because random access to it is slow."""
     if len(source) <= MOST_IMAGES:
         return source
     if isinstance(source, StreamSource):

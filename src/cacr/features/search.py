@@ -1,4 +1,4 @@
-"""``cacr search``: the images of a source that are nearest to one image, or to a sentence."""
+"""``cacr search``: find the images of a source that are nearest to one image, or to words."""
 
 import os
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ from cacr.files import printable, storable
 from cacr.reading.files import kind_of
 
 LONGEST_NAME = 255
-"""Bytes of a file's name, on every usual file system."""
+"""Longest file name, in bytes, on all common file systems."""
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """One image that was found.
+    """One image found.
 
     Attributes:
         index: Its number in the source.
-        name: Its file's name, or ``cifar10[17]``.
-        similarity: The cosine of its features and the query's, both as they are read.
+        name: Its file name, or ``cifar10[17]``.
+        similarity: The cosine of its read features and those of the query.
         label: The name of its class; None without labels.
     """
 
@@ -48,16 +48,16 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        query: Name of the image that was searched for, or the words.
-        image: That image; None where words were searched for.
-        neighbours: The nearest images, nearest first, without the image itself.
-        source: Where they are.
-        searched: Images that were compared.
-        unreadable: Images that were left out because they cannot be read.
-        notes: What the user should know about the encoder and the features.
+        query: Name of the query image, or the words.
+        image: The query image; None for words.
+        neighbours: The nearest images, nearest first, without the query image itself.
+        source: The source of the images.
+        searched: Number of images compared.
+        unreadable: Number of images left out because they are unreadable.
+        notes: Notes for the user on the encoder and the features.
     """
 
     query: str
@@ -87,27 +87,27 @@ def search_source(
     max_unreadable: float = MAX_UNREADABLE,
     progress: Progress | None = None,
 ) -> Found:
-    """Find the images of a source whose features, once read, are nearest to those of one image, by cosine.
+    """Find the images of a source whose read features are nearest to those of one image, by cosine.
 
-    Words are searched for by an encoder with a text side, where text and images have vectors in one space.
+    Words need an image-text encoder, where text and images have vectors in one space.
 
     Args:
         run: What :func:`cacr.encoders.load_encoder` takes: a run folder, ``timm:NAME@FILE``, a checkpoint.
-        image: The path of an image, the name or number of one in the data, or words that no image is called by.
+        image: The path of an image, the name or number of one in the data, or words that are not the name of an image.
         data: A folder of images, or the name of a data set.
-        k: Images to find.
-        features: The ``.npz`` that ``cacr embed`` wrote of this data with this encoder: spares encoding it.
-        cache: Keep the features of files for the next search, and use those that were kept.
+        k: Number of images to find.
+        features: An ``.npz`` of ``cacr embed`` with this data and this encoder, instead of encoding.
+        cache: Store the features of image files for the next search, and use stored ones.
         images: A list of the images to search, or ``except:FILE``.
-        labels: A CSV file with the columns ``path`` and ``label``; left out: the data's own labels.
-        reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on the images that are searched; left out:
-            the one saved with the encoder, or where there is none the default one fitted on these images.
-        reader_components: Principal components of that reader.
-        part: Which images, for data that has parts.
-        data_root: Where named data sets lie.
+        labels: A CSV file with the columns ``path`` and ``label``; default: the labels of the data itself.
+        reader: ``raw``, ``centred``, ``half_white`` or ``white``, fitted on the searched images; default: the one
+            saved with the encoder, or else the default reader fitted on these images.
+        reader_components: Number of principal components of that reader.
+        part: Which images, for data with parts.
+        data_root: Folder of named data sets.
         download: Allow downloads of data sets, and of the pretrained weights of ``timm:NAME``.
-        max_unreadable: Share of unreadable images that is tolerated; they are left out.
-        progress: Called with the number of images encoded and in all.
+        max_unreadable: Largest accepted share of unreadable images; they are left out.
+        progress: Called with the number of images encoded and the total.
     """
     asked_reader(reader, reader_components)
     opened = open_images(
@@ -115,7 +115,7 @@ def search_source(
     )
     query = _open_query(image, opened)
     if query.image is None and (reader or reader_components):
-        raise UserError("words are compared with images as they were trained: leave the reader out")
+        raise UserError("a search by words does not use a reader: leave out the reader")
     found = opened.collect(
         features=features,
         cache=cache,
@@ -129,7 +129,7 @@ def search_source(
         wanted, vectors = side.of_texts([query.name]), side.of_images(found.features)
     else:
         wanted, vectors = found.read(_encode_query(query, found)), found.vectors
-    # One query is compared with all, however many: that takes less time than an index of them takes to make.
+    # For one query, comparing with all images is faster than making an index.
     similarity, place = nearest_keys(wanted, vectors, min(k + 1, len(found)))
     near = [
         Neighbour(number, found.name(number), value, found.label(number))
@@ -144,13 +144,13 @@ def search_source(
 
 
 class _Query(NamedTuple):
-    """What is searched for; of words the words alone.
+    """What is searched for; for words, only the words.
 
     Attributes:
-        image: What a person sees of it.
-        name: Of the image, or the words.
-        number: Of the image, where it is one of the source's.
-        file: Where it lies, if it was named by its file.
+        image: The image as a person sees it.
+        name: Name of the image, or the words.
+        number: Number of the image, if it is in the source.
+        file: Its path, if it was given as a file.
     """
 
     image: Image.Image | None
@@ -160,9 +160,9 @@ class _Query(NamedTuple):
 
 
 def _open_query(wanted: str | os.PathLike[str], opened: Opened) -> _Query:
-    """The image of a file; where there is none of the name, the image of the source that has it, or this number.
+    """The image of a file; if there is none, the image of the source with this name or number.
 
-    What is none of these are words, where the encoder has a text side.
+    Anything else is taken as words, if the encoder can encode text.
     """
     text, source = os.fspath(wanted), opened.source
     path = Path(text)
@@ -172,7 +172,7 @@ def _open_query(wanted: str | os.PathLike[str], opened: Opened) -> _Query:
     if text.isdecimal():
         if len(text) > 18 or int(text) >= len(source):
             raise UserError(
-                f"there is no file {text}, and {source.name} has {len(source):,} images, so none of this number"
+                f"there is no file {text}, and no image with this number: {source.name} has {len(source):,} images"
             )
         number: int | None = int(text)
     else:
@@ -181,19 +181,19 @@ def _open_query(wanted: str | os.PathLike[str], opened: Opened) -> _Query:
         return _Query(None, text, None)
     if number is None:
         raise UserError(
-            f"{text}: No such file or directory, and no image of this name, or several, in {source.name}; words are "
-            "searched for by an encoder that was trained with captions (--method clip), or by a finished CLIP"
+            f"{text}: No such file or directory, and no single image of this name in {source.name}; a search by words "
+            "needs an encoder that was trained with captions (--method clip), or a CLIP of other software"
         )
     return _Query(source.read(number), storable(source.describe(number)), number)
 
 
 def _may_be_file(text: str) -> bool:
-    """Whether a file can have this name: a long sentence cannot, and asking the system for it would be an error."""
+    """Whether a file can have this name: a long sentence cannot, and the system would report an error."""
     return "\0" not in text and all(len(os.fsencode(part)) <= LONGEST_NAME for part in Path(text).parts)
 
 
 def _number_of_file(path: Path, source: Source) -> int | None:
-    """The number of the image that a file is; None where it is none of the source's."""
+    """The number of the image in this file; None if it is not in the source."""
     if not isinstance(source, FileSource):
         return None
     wanted = path.stat()
@@ -209,11 +209,11 @@ def _is_file(path: Path, wanted: os.stat_result) -> bool:
 
 
 def _encode_query(query: _Query, found: Collection) -> Tensor:
-    """(1, feature_dim); what a person sees of an image of other channels or bits is not what the encoder sees."""
+    """(1, feature_dim); for images with other channels or bits, the encoder does not get the picture that is shown."""
     if found.source.deep:
         if query.number is not None:
             return found.features[torch.from_numpy(found.index == query.number)]
-        assert query.file is not None  # what has no number was named by its file
+        assert query.file is not None  # without a number, it was given as a file
         alone = DeepSource(query.name, query.file.parent, [query.file.name])
         return encode(found.encoder, alone, Machine()).values
     assert query.image is not None
@@ -224,8 +224,8 @@ def _encode_query(query: _Query, found: Collection) -> Tensor:
 def _encode_one(encoder: Encoder, image: Image.Image) -> Tensor:
     """(feature_dim,) on the CPU.
 
-    The encoder may have been moved to encode the images, or not where their features were kept: the query has the same
-    numbers either way.
+    Always computed on the CPU: so the query gets the same numbers whether the images were just encoded on another
+    device or their features were stored.
     """
     encoder = encoder.to("cpu", memory_format=torch.channels_last)  # type: ignore[call-overload]
     features: Tensor = encoder(encoder.preprocess(image)[None])

@@ -1,4 +1,4 @@
-"""Features that ``cacr embed`` wrote, read again for the same images and the same encoder."""
+"""Read features that ``cacr embed`` wrote, for the same images and the same encoder."""
 
 from pathlib import Path
 
@@ -16,26 +16,26 @@ from cacr.reading.arrays import read_npz
 _ARRAYS = ("features", "index", "name")
 
 SAME_FEATURES = 1e-3
-"""Largest difference, as a share of its length, of a stored feature from one computed anew by its encoder."""
+"""Largest difference between a stored and a new feature of the same encoder, relative to its length."""
 
 
 def read_features(path: Path, encoder: Encoder, source: Source) -> Features:
     """The features of a source from a file of ``cacr embed``.
 
     Raises:
-        UserError: the file is damaged, or of other data or another kind of encoder.
+        UserError: the file is damaged, or belongs to other data or to another kind of encoder.
     """
     stored = read_npz(path, _ARRAYS)
     if len(stored) < len(_ARRAYS):
-        raise UserError(f"{path} is not an .npz file that `cacr embed` wrote")
+        raise UserError(f"{path} is not an .npz file of `cacr embed`")
     values, index, names = (stored[name] for name in _ARRAYS)
     sound = values.ndim == 2 and values.dtype == np.float32 and len(values) > 0 and np.isfinite(values).all()
     if not sound or index.shape != (len(values),) or index.dtype != np.int64 or names.shape != index.shape:
-        raise UserError(f"{path} is not an .npz file that `cacr embed` wrote")
+        raise UserError(f"{path} is not an .npz file of `cacr embed`")
     if values.shape[1] != encoder.feature_dim:
         raise UserError(
-            f"{path} holds features of dimension {values.shape[1]}, this encoder gives {encoder.feature_dim}: "
-            "they are of another encoder, or were read; write them again with `cacr embed`, without --reader"
+            f"{path} has features of dimension {values.shape[1]}, but this encoder gives {encoder.feature_dim}: they "
+            "are of another encoder, or were written with a reader; write them again with `cacr embed` without --reader"
         )
     if (
         index.min() < 0
@@ -46,18 +46,18 @@ def read_features(path: Path, encoder: Encoder, source: Source) -> Features:
         )
     ):
         raise UserError(
-            f"{path} does not hold the features of {source.name}: its images have other names; "
+            f"{path} does not have the features of {source.name}: its images have other names; "
             "write them again with `cacr embed`"
         )
     return Features(torch.from_numpy(values), torch.from_numpy(index))
 
 
 def require_same_encoder(encoder: Encoder, source: Source, stored: Features, index: int, path: Path) -> None:
-    """Encode one image anew, so that another encoder's features are not taken for this one's."""
+    """Encode one image again, to refuse features of another encoder."""
     again = encode(encoder, source.subset(np.array([index])), Machine()).values[0]
     kept = stored.values[int((stored.index == index).nonzero()[0])]
     if (again - kept).norm() > SAME_FEATURES * again.norm():
         raise UserError(
-            f"the features in {path} are not those that this encoder gives to {source.describe(index)}: "
+            f"the features of {source.describe(index)} in {path} differ from those of this encoder: "
             "they are of another encoder or of changed images; write them again with `cacr embed`"
         )

@@ -1,4 +1,4 @@
-"""Classes as words: readable names, sentences around them, and one unit vector for each class."""
+"""Classes as words: readable names, prompts, and one unit vector per class."""
 
 import string
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ MOST_TEMPLATES = 1000
 
 @dataclass(frozen=True)
 class Prompts:
-    """How class names become sentences.
+    """How class names become prompts.
 
     Attributes:
-        templates: Sentences with ``{}`` in the place of the name; the class is the mean of all of them. Left out:
+        templates: Sentences with ``{}`` for the name; the vector of a class is the mean over all of them. Default:
             three plain ones.
-        names: What classes are called, where their own names are no words.
+        names: Readable names of classes whose own names are not words.
         source: Where they come from.
     """
 
@@ -48,11 +48,11 @@ def read_prompts(name: str) -> Prompts:
 
     Args:
         name: ``plain``; ``imagenet``, CLIP's 80 templates and its names of ImageNet's classes; a ``.txt`` file of
-            templates, one a line; or a ``.json`` file ``{"templates": [...], "names": {"n01440764": "tench"}}``,
-            either of which may be left out.
+            templates, one per line; or a ``.json`` file ``{"templates": [...], "names": {"n01440764": "tench"}}``, in
+            which both parts are optional.
 
     Raises:
-        UserError: the file is damaged, or a template has another field than ``{}``.
+        UserError: the file is damaged, or a template has a field other than ``{}``.
     """
     if name == PLAIN:
         return _PLAIN
@@ -75,16 +75,14 @@ def _imagenet() -> Prompts:
 
 def _check(prompts: Prompts, path: Path) -> None:
     if not 0 < len(prompts.templates) <= MOST_TEMPLATES:
-        raise UserError(
-            f"{path} must hold from 1 to {MOST_TEMPLATES:,} templates, not {len(prompts.templates):,}"
-        )
+        raise UserError(f"{path} must have 1 to {MOST_TEMPLATES:,} templates, not {len(prompts.templates):,}")
     for template in prompts.templates:
         if (wrong := _wrong_field(template)) is not None:
             raise UserError(f"{path}: the template {template[:100]!r} {wrong}")
 
 
 def _wrong_field(template: str) -> str | None:
-    """What is wrong with a template in words; None where it has the field ``{}`` and no other."""
+    """Describe what is wrong with a template; None if it has the field ``{}`` and no other."""
     try:
         fields = [
             name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
@@ -92,32 +90,32 @@ def _wrong_field(template: str) -> str | None:
             if name is not None
         ]
     except ValueError as error:
-        return f"cannot be read ({error}): write {{}} where the name of the class belongs"
+        return f"cannot be read ({error}): write {{}} for the name of the class"
     unknown = [name for name in fields if name]
     if unknown:
-        return f"has the unknown field {{{unknown[0]}}}: write {{}} where the name of the class belongs"
-    return None if fields else "has no {}, the place where the name of the class belongs"
+        return f"has the unknown field {{{unknown[0]}}}: write {{}} for the name of the class"
+    return None if fields else "has no {} for the name of the class"
 
 
 def readable(name: str, prompts: Prompts = _PLAIN) -> str:
-    """A class name as words: as the prompts or ImageNet's synsets have it, else without underscores and dashes."""
+    """A class name as words: from the prompts or ImageNet's synsets, else without underscores and dashes."""
     known = prompts.names.get(name) or _imagenet().names.get(name)
     return known or " ".join(name.replace("_", " ").replace("-", " ").split()) or name
 
 
 def class_sentences(names: Sequence[str], prompts: Prompts) -> list[str]:
-    """Every name in every template, the templates of the first name first."""
+    """Every name in every template; all templates of the first name come first."""
     return [template.replace("{}", name) for name in names for template in prompts.templates]
 
 
 @torch.inference_mode()
 def class_vectors(side: TextSide, names: Sequence[str], prompts: Prompts) -> Tensor:
-    """Unit vectors (classes, dim): the mean of the unit vectors of all templates, made a unit vector again.
+    """Unit vectors (classes, dim): the mean of the unit vectors of all templates, normalised again.
 
     Args:
-        side: Encodes sentences.
-        names: Of the classes, as words.
-        prompts: The sentences around them.
+        side: Encodes text.
+        names: Names of the classes, as words.
+        prompts: The templates.
     """
     sentences = class_sentences(names, prompts)
     found = side.of_texts(sentences).reshape(len(names), len(prompts.templates), -1)

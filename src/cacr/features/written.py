@@ -1,4 +1,4 @@
-"""Features in files: arrays for Python, tables that open elsewhere."""
+"""Write features to files: arrays for Python, tables for other software."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ from cacr.files import atomic_path, require_new_file
 from cacr.reading.tables import write_table
 
 FORMATS = (".npz", ".parquet", ".csv")
-"""What the name of the file may end in."""
+"""Allowed suffixes of the file."""
 
 TABLES = (".parquet", ".csv")
 """Formats with a map and neighbours."""
 
 NEIGHBOURS = 15
-"""Nearest images in a table, the image itself among them, as embedding-atlas counts them."""
+"""Number of nearest images in a table, including the image itself, as embedding-atlas counts them."""
 
 X, Y, NEAR = "projection_x", "projection_y", "neighbors"
-"""Columns of the map and of the neighbours: the names that embedding-atlas has for its own."""
+"""Columns of the map and of the neighbours, with the names that embedding-atlas uses."""
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """What is written of each image.
+    """The columns of a feature file.
 
     Attributes:
-        index: (n,) its number in the data.
-        name: Its file's name, or ``cifar10[17]``.
+        index: (n,) number of each image in the data.
+        name: Its file name, or ``cifar10[17]``.
         label: (n,) its class, -1 for unknown; None without labels.
         class_names: The name of each class; None without labels.
         values: (n, d) its features as they are written.
-        vectors: (n, dim) its features as they are compared, of unit length; only tables need them, for their map.
+        vectors: (n, dim) unit vectors for comparisons; only tables need them, for the map.
     """
 
     index: NDArray[np.int64]
@@ -49,7 +49,7 @@ class FeatureTable:
     vectors: Tensor
 
     def write(self, out: Path) -> None:
-        """Write the file whole, or nothing."""
+        """Write the complete file, or nothing."""
         write = {".npz": self._npz, ".parquet": self._parquet, ".csv": self._csv}[out.suffix]
         with atomic_path(out) as temporary:
             write(temporary)
@@ -75,7 +75,7 @@ class FeatureTable:
         parquet.write_table(arrow.table(columns), path)
 
     def _csv(self, path: Path) -> None:
-        """Neighbours as row numbers with spaces between them, and a column for each feature."""
+        """Neighbours as row numbers with spaces between them, and one column per feature."""
         places, ids, _ = self._map()
         labels = self._labels()
         columns = ["index", "path", *(["label"] if labels is not None else []), X, Y, NEAR]
@@ -96,7 +96,7 @@ class FeatureTable:
         return [None if label < 0 else self.class_names[label] for label in self.label.tolist()]
 
     def _map(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-        """Places (n, 2); rows (n, k) of the nearest images, the image itself first; their cosine distances (n, k)."""
+        """Positions (n, 2); rows (n, k) of the nearest images, starting with the image; cosine distances (n, k)."""
         count = len(self.index)
         cosine, near = Neighbours(self.vectors).of_all(min(NEIGHBOURS, count) - 1)
         own = np.arange(count)[:, None]
@@ -109,8 +109,7 @@ def check_target(out: Path) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises:
-        UserError: for an unknown suffix, a file that exists, a folder that cannot be written, or a missing
-            extra.
+        UserError: the suffix is unknown, the file exists, the folder cannot be written, or an extra is missing.
     """
     require_new_file(out, FORMATS)
     if out.suffix == ".parquet":
