@@ -138,7 +138,7 @@ def test_an_out_folder_with_something_in_it_is_left_alone(
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("years of work")
-    for out, part in ((foreign, "not empty"), (trained, "already holds a run")):
+    for out, part in ((foreign, "not empty"), (trained, "already has a run")):
         before = files_of(out)
         refused(run, ["pretrain", photos, "--out", out, *SHORT], part)
         assert files_of(out) == before

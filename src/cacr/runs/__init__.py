@@ -1,1 +1,1 @@
-"""A run folder as one type: what lies in it, who wrote it, what it tells."""
+"""Run folders: their files, and what is in them."""

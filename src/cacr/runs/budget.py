@@ -1,4 +1,4 @@
-"""What a run has cost: the same units for every method."""
+"""The training budget of a run, in the same units for every method."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +10,14 @@ from cacr.errors import UserError
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a run has seen.
+    """How much a run was trained.
 
     Attributes:
-        images: Of the data.
-        views: Of each image.
-        batch_size: Images in a batch.
+        images: Number of images of the data.
+        views: Views per image.
+        batch_size: Images per batch.
         steps: Optimiser steps.
-        views_seen: Views that passed through the encoder in all.
+        views_seen: Total number of views that passed through the encoder.
     """
 
     images: int
@@ -28,19 +28,19 @@ class Budget:
 
 
 def budget_of(training: dict[str, Any], accumulate: int, where: Path) -> Budget:
-    """The budget from what ``encoder.json`` says about a training.
+    """The budget, from the ``training`` part of ``encoder.json``.
 
     Args:
-        training: With images, views, batch_size, steps and processes.
-        accumulate: Batches in a step.
+        training: Has images, views, batch_size, steps and processes.
+        accumulate: Batches per step.
         where: The file, for messages.
 
     Raises:
-        UserError: one of them is not there.
+        UserError: one of them is missing.
     """
     numbers = [training.get(name) for name in ("images", "views", "batch_size", "steps", "processes")]
     if not all(type(number) is int and number >= 1 for number in numbers):
-        raise UserError(f"{where} does not say with how many images, views and steps it was trained")
+        raise UserError(f"{where} does not say how many images, views and steps it was trained with")
     images, views, batch_size, steps, processes = (int(number) for number in numbers if number is not None)
     batches = max(1, count_batches(images, batch_size, processes, keep_all=False))
     epochs, rest = divmod(steps, -(-batches // accumulate))

@@ -1,6 +1,6 @@
-"""The state of a training in a checkpoint, checked before anything is loaded from it.
+"""Check the training state in a checkpoint before it is loaded.
 
-A right checksum says that a file is as it was written, not who wrote it.
+A correct checksum proves that a file is unchanged, not who wrote it.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ class _Strict(BaseModel):
 
 
 class _OptimizerState(_Strict):
-    """An optimiser's memory of each weight, by the weight's number."""
+    """The state of an optimiser per weight, by the number of the weight."""
 
     state: dict[Count, dict[str, Any]]
 
 
 class _State(_Strict):
-    """What a checkpoint holds."""
+    """The content of a checkpoint."""
 
     images: Count
     step: Count
@@ -46,37 +46,35 @@ _STATE = TypeAdapter(_State)
 
 
 def checked_state(state: object, path: Path) -> dict[str, Any]:
-    """The content of a checkpoint, if it is the state of a training.
+    """Return the content of a checkpoint, if it is a valid training state.
 
     Args:
-        state: what was read.
+        state: the content of the file.
         path: the file, for messages.
 
     Raises:
-        UserError: another version wrote it, or a value is of another type.
+        UserError: another version wrote it, or a value has a wrong type.
     """
     if not isinstance(state, dict):
-        raise UserError(f"{path} is damaged (it holds no state of a training)")
+        raise UserError(f"{path} is damaged (it has no training state)")
     check_format(state.get("format"), path)
     try:
         found = _STATE.validate_python(state)
     except ValidationError as error:
-        raise UserError(
-            f"{path} is damaged (it holds no state of a training): {wrong_fields(error)}"
-        ) from None
+        raise UserError(f"{path} is damaged (it has no training state): {wrong_fields(error)}") from None
     tensors = [*found.method.items(), *found.average.items()]
     odd = [name for name, value in tensors if not _is_plain(value)]
     if odd:
-        raise UserError(f"{path} is damaged: {str(odd[0])[:100]} is no ordinary tensor")
+        raise UserError(f"{path} is damaged: {str(odd[0])[:100]} is not an ordinary tensor")
     return state
 
 
 def require_fit(
     state: dict[str, Any], method: nn.Module, optimizer: Optimizer, average: Mapping[str, Tensor] = {}
 ) -> None:
-    """Refuse a checked state that is not of this model, optimiser and average; torch does not look at all of it.
+    """Refuse a state that does not fit this model, optimiser and average; torch does not check everything.
 
-    A number of another shape than its weight's ends the interpreter in the optimiser's next step.
+    A value with another shape than its weight would crash the interpreter in the next step of the optimiser.
 
     Raises:
         ValueError: says what does not fit.
@@ -94,7 +92,7 @@ def require_fit(
 
 
 def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Give an optimiser its memory back from a state that fits it; its settings stay those of the run."""
+    """Restore the state of an optimiser; its settings stay those of the run."""
     memory = state["optimizer"]["state"]
     optimizer.load_state_dict({"state": memory, "param_groups": optimizer.state_dict()["param_groups"]})
 
@@ -104,7 +102,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _fits(value: object, weight: Tensor) -> bool:
-    """Whether a value can belong to a weight: None, a number, or a plain tensor of one number or of its shape."""
+    """Whether a value can belong to a weight: None, a number, or a plain tensor with one number or with its shape."""
     if value is None or isinstance(value, int | float):
         return True
     if not isinstance(value, Tensor) or not _is_plain(value) or not value.is_floating_point():

@@ -1,4 +1,4 @@
-"""``config.yaml``: the settings of a run, and what follows from them alone."""
+"""``config.yaml``: the settings of a run, and values that follow from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed", "time"}
 
 
 class _Content(BaseModel):
-    """What the file holds beside its format."""
+    """The content of the file, apart from its format."""
 
     model_config = ConfigDict(strict=True)
 
@@ -33,8 +33,8 @@ class StoredConfig:
 
     Attributes:
         path: the file.
-        settings: as they were resolved when the run began.
-        versions: of the software that trained.
+        settings: settings as they were resolved when the run started.
+        versions: versions of the software.
     """
 
     path: Path
@@ -43,9 +43,9 @@ class StoredConfig:
 
     @cached_property
     def learned(self) -> dict[str, Any]:
-        """Settings that decide what is learned, options of the objective and the views among them.
+        """Settings that influence the result, including options of the objective and the views.
 
-        Runs in which these are equal differ in nothing but the seed, and in where and how they were run.
+        Runs in which these are equal differ only in the seed, and in where and how they were run.
         """
         values = self.settings.model_dump(mode="json")
         return {name: value for name, value in values.items() if name not in _NOT_LEARNED}

@@ -1,4 +1,4 @@
-"""``held_out.json`` and ``indices.json``: which images a run is trained on and measured on."""
+"""``held_out.json`` and ``indices.json``: the images that a run is trained on and measured on."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ Number = Annotated[int, Field(ge=0, lt=2**62)]
 
 
 class Division(BaseModel):
-    """What ``held_out.json`` says.
+    """The content of ``held_out.json``.
 
     Attributes:
-        origin: ``test``: measured images are of the data's own test part. ``split``: of the data, and not trained
-            on. ``training``: images that are trained on too.
+        origin: ``test``: measured images are from the test part of the data. ``split``: from the data, and not
+            trained on. ``training``: also trained on.
         images: numbers of the measured images, in the test part or in all images that could be trained on.
         not_trained_on: numbers of all images that are not trained on.
     """
@@ -35,12 +35,12 @@ _HINT = "start the run again with another --out"
 
 
 def write_division(path: Path, division: Division) -> None:
-    """Store the division of a run."""
+    """Store the split of a run."""
     write_atomically(path, json.dumps(division.model_dump(by_alias=True)).encode())
 
 
 def read_division(path: Path) -> Division | None:
-    """The division of a run; None where none is stored.
+    """The split of a run; None if it is not stored.
 
     Raises:
         UserError: the file is damaged.
@@ -54,7 +54,7 @@ def write_kept(path: Path, numbers: list[int]) -> None:
 
 
 def read_kept(path: Path) -> list[int] | None:
-    """Numbers of the images that an imbalance rule kept; None where there was no rule.
+    """Numbers of the images that an imbalance rule kept; None without a rule.
 
     Raises:
         UserError: the file is damaged.

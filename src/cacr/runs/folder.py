@@ -1,4 +1,4 @@
-"""A run is a folder: what lies where, and who may write; what is in the files, :class:`cacr.runs.run.Run` knows."""
+"""The run folder: names of its files, and locking; :class:`cacr.runs.run.Run` reads the files."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a line: every figure ever logged."""
+        """All logged metrics, one JSON object per line."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -40,17 +40,17 @@ class RunFolder:
 
     @property
     def evaluation(self) -> Path:
-        """One JSON file for each result."""
+        """One JSON file per result."""
         return self.path / "evaluation"
 
     @property
     def report(self) -> Path:
-        """The page."""
+        """The report."""
         return self.path / "report.html"
 
     @property
     def unreadable(self) -> Path:
-        """Files that were skipped, and why."""
+        """Files that are left out, and why."""
         return self.path / "unreadable.txt"
 
     @property
@@ -70,46 +70,46 @@ class RunFolder:
 
     @property
     def reference(self) -> Path:
-        """Curves of another run to draw behind this one's, put here by somebody."""
+        """Curves of another run to draw behind those of this run; a user may put this file here."""
         return self.path / "reference.json"
 
     @property
     def verdict(self) -> Path:
-        """The verdict in words, with its evidence and its history."""
+        """The verdict, with its evidence and its history."""
         return self.path / "verdict.json"
 
     @property
     def best(self) -> Path:
-        """The encoder that the diagnostics, which see no labels, would keep; a folder like that of a run."""
+        """The best encoder by the diagnostics, which use no labels; a folder like that of a run."""
         return self.path / "best"
 
     @property
     def start(self) -> Path:
-        """The encoder as it was before the first step; a folder like that of a run."""
+        """The encoder before the first step; a folder like that of a run."""
         return self.path / "start"
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run was started here."""
         return kind_of(self.config) is not None
 
     def require_run(self) -> None:
-        """Refuse a folder that holds no run."""
+        """Refuse a folder without a run."""
         if not self.holds_run:
             raise UserError(f"{self.path} is not a run folder (it has no config.yaml)")
 
     def require_new(self) -> None:
-        """Refuse a folder that holds anything."""
+        """Refuse a folder that is not empty."""
         if self.holds_run:
             raise UserError(
-                f"{self.path} already holds a run: continue it with --resume, or choose another --out"
+                f"{self.path} already has a run: continue it with --resume, or choose another --out"
             )
         kind = kind_of(self.path)
         if kind is not None and (kind != "folder" or any(self.path.iterdir())):
             raise UserError(f"{self.path} exists and is not empty: choose another --out")
 
     def create(self) -> None:
-        """Make the folder."""
+        """Create the folder."""
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -121,20 +121,20 @@ class RunFolder:
         write_atomically(self.config, yaml.safe_dump(content, sort_keys=False).encode())
 
     def write_how(self, how: dict[str, Any]) -> None:
-        """Say how the diagnostics are measured, for people: nobody reads it back."""
+        """Store how the diagnostics are measured, as information for people."""
         write_atomically(self.diagnostics / "how.json", json.dumps(how, indent=1).encode())
 
     def drop_metrics_after(self, step: int) -> None:
-        """Forget what was logged after ``step``: a resumed run logs it again, and from the start all of it."""
+        """Remove log lines after ``step``: a resumed run logs them again."""
         kept = [row for row in read_rows(self.metrics) if 0 < step >= row["step"]]
         write_atomically(self.metrics, "".join(json.dumps(row) + "\n" for row in kept).encode())
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run so that no second process writes into it."""
+        """Lock the run, so that no second process writes into it."""
         try:
             import fcntl
-        except ImportError:  # Windows: no advisory locks; two writers are the user's own care there
+        except ImportError:  # Windows has no advisory locks; the user must avoid two writers
             yield
             return
         handle = os.open(self.path, os.O_RDONLY)

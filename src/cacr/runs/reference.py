@@ -1,4 +1,4 @@
-"""``reference.json``: curves of another run, drawn behind those of this one."""
+"""``reference.json``: curves of another run, drawn behind those of this run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +13,8 @@ class Reference(BaseModel):
     """Curves with a name.
 
     Attributes:
-        name: whose curves they are.
-        figures: of each figure its (epoch, value) points.
+        name: name of the curves.
+        figures: (epoch, value) points of each metric.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -24,18 +24,18 @@ class Reference(BaseModel):
 
 
 _REFERENCE = TypeAdapter(Reference)
-_HINT = 'it must hold {"name": "...", "figures": {"knn": [[epoch, value], ...]}}, or be removed'
+_HINT = 'it must be {"name": "...", "figures": {"knn": [[epoch, value], ...]}}, or be removed'
 
 
 def parse_reference(text: str, what: str) -> Reference:
-    """Curves from text; ``what`` begins the message about a wrong one."""
+    """Curves from text; ``what`` is the start of an error message."""
     return parse_json(text, _REFERENCE, what)
 
 
 def read_reference(path: Path) -> Reference | None:
-    """The curves in a file; None where there is none.
+    """The curves in a file; None if there is no file.
 
     Raises:
-        UserError: the file is no such thing.
+        UserError: the file has another content.
     """
     return read_json_if_any(path, _REFERENCE, _HINT)

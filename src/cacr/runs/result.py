@@ -1,4 +1,4 @@
-"""A number together with everything that is needed to understand it."""
+"""A result of an evaluation, with everything that is needed to understand it."""
 
 import json
 import platform
@@ -19,7 +19,7 @@ from cacr.reading.documents import wrong_fields
 from cacr.reading.files import read_bytes
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-_NAME_BYTES = 60  # of the data's name in a file's name: what file systems take is 255 for the whole
+_NAME_BYTES = 60  # of the name of the data in a file name; file systems allow 255 in total
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,27 @@ class Result:
     Attributes:
         protocol: How it was measured.
         subject: What was measured: ``encoder``, or the name of a baseline.
-        score: In [0, 1]; with several draws of the labels their mean.
+        score: In [0, 1]; the mean if there are several draws of labels.
         spread: Standard deviation over the draws; None without draws.
-        data: What the classifier learned from.
-        test_data: What it was judged on.
-        split: Where the test images came from, in words.
-        labels_per_class: Labels used of each class; None for all.
-        counts: Of training images, test images, classes, and images that could not be read.
-        settings: Of the protocol.
-        seed: Of splits, draws and classifiers.
-        details: What the protocol tells beside the score.
-        encoder: Name, width and so on of what was measured.
+        data: Training data of the classifier.
+        test_data: Its test data.
+        split: Description of where the test images come from.
+        labels_per_class: Labels used per class; None for all.
+        counts: Numbers of training images, test images, classes, and unreadable images.
+        settings: Settings of the protocol.
+        seed: Seed of splits, draws and classifiers.
+        details: Further results of the protocol.
+        encoder: Name, width and so on of the encoder.
         training: The encoder's own summary of its training: images, views, steps.
-        notes: What the user should know about how the data was read.
-        versions: Of the software that measured.
-        metric: What the score is.
-        also: Further measures by name.
-        locations: Where data and test data lay.
-        weights: Fingerprint of the weights that were measured, or beside which a baseline was.
-        held_out: Whether the test images are a part of ``data`` that the seed drew.
-        assumptions: What was taken for labels, which goes without saying in an evaluation.
-        format: Version of the file.
+        notes: Notes for the user on how the data was read.
+        versions: Versions of the software.
+        metric: Name of the score.
+        also: Further metrics by name.
+        locations: Paths of data and test data.
+        weights: Fingerprint of the measured weights; for a baseline, those of the encoder.
+        held_out: Whether the test images are a part of ``data`` chosen by the seed.
+        assumptions: Assumptions about labels, which are normal in an evaluation.
+        format: Format version of the file.
     """
 
     protocol: str
@@ -78,9 +78,9 @@ class Result:
 
     @property
     def file_name(self) -> str:
-        """``linear-digits-10-per-class-untrained-0c5fb2a1.json``: the same for the same measurement only.
+        """``linear-digits-10-per-class-untrained-0c5fb2a1.json``: equal only for the same measurement.
 
-        What a name has no room for is in the digits at its end, a hash of data, settings, seed and metric.
+        The digits at its end are a hash of everything else: data, settings, seed and metric.
         """
         names = dict.fromkeys(Path(data).name for data in (self.data, self.test_data))
         data = re.sub(r"[^\w.]+", "_", "-".join(names)).encode()[:_NAME_BYTES].decode(errors="ignore")
@@ -103,24 +103,24 @@ class Result:
 
     @property
     def measures(self) -> dict[str, str]:
-        """The score and all further measures as text, by name."""
+        """The score and all further metrics as text, by name."""
         return {self.metric: self.text} | {name: f"{100 * value:.1f} %" for name, value in self.also.items()}
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a number may depend on."""
+    """Versions of the software that a number may depend on."""
     packages = {name: version(name) for name in ("cacr", "torch", "numpy", "timm")}
     return {"python": platform.python_version(), **packages}
 
 
 def fingerprint(weights: Path) -> str:
-    """Sixteen digits that tell one weights file from another."""
+    """Sixteen digits that identify a weights file."""
     with weights.open("rb") as file:
         return file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
 
 
 def write_result(folder: Path, result: Result) -> Path:
-    """Write a result into a folder, in place of an earlier one of the same measurement."""
+    """Write a result into a folder, replacing an earlier one of the same measurement."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -131,10 +131,10 @@ def write_result(folder: Path, result: Result) -> Path:
 
 
 def read_results(folder: Path) -> list[Result]:
-    """The results in a folder, ordered by file name; files that are no results are left alone.
+    """The results in a folder, ordered by file name; files that are not results are ignored.
 
     Raises:
-        UserError: another version of this software wrote one, or one is damaged or may not be read.
+        UserError: a result was written by another version of cacr, is damaged, or cannot be read.
     """
     results = []
     for path in sorted(file for file in folder.glob("*.json") if file.is_file()):
@@ -143,7 +143,7 @@ def read_results(folder: Path) -> list[Result]:
             mark = _MARK.validate_json(content, strict=True)
         except ValidationError:
             continue
-        check_format(mark.format, path)  # first: a newer format may have other fields
+        check_format(mark.format, path)  # before the rest, because a newer format may have other fields
         try:
             results.append(_RESULT.validate_json(content, strict=True))
         except ValidationError as error:
@@ -155,7 +155,7 @@ def read_results(folder: Path) -> list[Result]:
 
 @dataclass(frozen=True)
 class _Mark:
-    """What results of every version have, by which they are known from other files."""
+    """Fields that results of every version have, which distinguish them from other files."""
 
     protocol: str
     subject: str
@@ -166,5 +166,5 @@ _MARK, _RESULT = TypeAdapter(_Mark), TypeAdapter(Result)
 
 
 def shown_notes(results: Iterable[Result]) -> list[str]:
-    """The notes of results, each once."""
+    """The notes of results, without repetitions."""
     return list(dict.fromkeys(note for result in results for note in result.notes))

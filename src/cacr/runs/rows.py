@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: one JSON object of figures a line, every figure that was ever logged."""
+"""``metrics.jsonl``: all logged metrics, one JSON object per line."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,27 +9,27 @@ from pydantic_core import from_json
 from cacr.reading.files import kind_of, open_file
 
 Row = dict[str, float]
-"""Figures by name. ``step`` is among them and whole, ``epoch`` is finite where it is there."""
+"""Metrics by name. ``step`` is always there, as an integer; ``epoch`` is finite if it is there."""
 
 MOST_STEPS = 10**12
-"""Steps, epochs and batches that a file may tell of; a run has fewer."""
+"""Largest number of steps, epochs and batches in a file; runs have fewer."""
 
 Count = Annotated[int, Field(ge=0, le=MOST_STEPS)]
-"""Of steps and the like, in the schema of a file."""
+"""Type of steps and similar numbers in the schema of a file."""
 
 _LARGEST_NUMBER = 2.0**63
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, see :class:`GrowingRows`; none where there is no file."""
+    """The rows of a file, see :class:`GrowingRows`; empty if there is no file."""
     return GrowingRows(path).read()
 
 
 class GrowingRows:
-    """The rows of a file that a training appends to: what was read once is kept, not parsed again.
+    """The rows of a file that a training appends to; rows that were read are not parsed again.
 
-    A line that is no JSON object with a step is skipped: a killed process leaves half a line, and half a number is
-    valid JSON too. Of other lines, what is no number is left out: figures are numbers, NaN and infinities among them.
+    Lines that are not JSON objects with a step are skipped: a killed process leaves half a line, and half a number
+    can be valid JSON. In other lines, values that are not numbers are left out; NaN and infinity count as numbers.
 
     Args:
         path: the ``metrics.jsonl``.
@@ -41,7 +41,7 @@ class GrowingRows:
         self._bytes = 0
 
     def read(self) -> list[Row]:
-        """All rows that are in the file now."""
+        """All rows of the file."""
         if kind_of(self._path) is None:
             return []
         with open_file(self._path) as file:
@@ -75,5 +75,5 @@ def _row(line: bytes) -> Row | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number that a float can hold; True is none."""
+    """Whether a value is a number that fits into a float; True is not a number."""
     return isinstance(value, float) or (type(value) is int and abs(value) < _LARGEST_NUMBER)

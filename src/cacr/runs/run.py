@@ -1,4 +1,4 @@
-"""Everything that is known of a run folder: read when it is asked for, checked, and read once."""
+"""Read a run folder: each file is read and checked once, when it is first needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ _LARGEST_DRAWN = 1e100
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, asked by name. It is the only reader of its files.
+    """A run folder. This class is the only reader of its files.
 
-    Every file is read when it is first asked for, and not again: open the run anew to see what has changed. A file
-    that is damaged, or that another version wrote, is a :class:`UserError` with its name and what to do.
+    Every file is read when it is first needed, and not again: open the run again to see changes. A damaged file, or a
+    file of another version, raises a :class:`UserError` with its name and what to do.
 
     Attributes:
-        folder: where everything lies.
-        name: what it is called beside other runs; text that is safe to print.
+        folder: the run folder.
+        name: its name among other runs; safe to print.
     """
 
     folder: RunFolder
@@ -45,7 +45,7 @@ class Run:
         """The run in a folder.
 
         Raises:
-            UserError: it is no run folder.
+            UserError: it is not a run folder.
         """
         folder = RunFolder(path)
         folder.require_run()
@@ -62,17 +62,17 @@ class Run:
 
     @property
     def settings(self) -> ResolvedSettings:
-        """As they were resolved when the run began."""
+        """The settings as they were resolved when the run started."""
         return self._config.settings
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the software that trained."""
+        """Versions of the software of the training."""
         return self._config.versions
 
     @property
     def learned(self) -> dict[str, Any]:
-        """All settings that decide what is learned: runs in which it is equal are the same but for the seed."""
+        """All settings that influence the result: runs in which they are equal differ only in the seed."""
         return self._config.learned
 
     @property
@@ -87,7 +87,7 @@ class Run:
 
     @property
     def has_encoder(self) -> bool:
-        """Whether an encoder has been described yet."""
+        """Whether there is a description of an encoder."""
         return kind_of(self._described) is not None
 
     @property
@@ -100,89 +100,89 @@ class Run:
 
     @property
     def info(self) -> EncoderInfo:
-        """What the encoder is; a run whose weights are not there has none."""
+        """Description of the encoder; fails if there are no weights."""
         weights_file(self.path)
         return self._description
 
     @cached_property
     def training(self) -> Summary:
-        """What the encoder's description says about its training."""
+        """The part of the encoder's description about its training."""
         return summary_of(self._description.training, self._described)
 
     @property
     def measured(self) -> dict[str, float]:
-        """What was last measured of the encoder, :data:`MEASURED`; empty if not all of it was."""
+        """The last measurement of the encoder, :data:`MEASURED`; empty if it is not complete."""
         found = self.training.diagnostics
         return found if all(name in found for name in MEASURED) else {}
 
     @cached_property
     def budget(self) -> Budget:
-        """What the run has seen.
+        """The training budget of the run.
 
         Raises:
-            UserError: the encoder's description does not say.
+            UserError: the encoder's description has none.
         """
         return budget_of(self.info.training, self.settings.accumulate, self._described)
 
     @property
     def digest(self) -> str:
-        """Of the encoder's weights, as it stands in results; empty where there are none."""
+        """Fingerprint of the encoder's weights, as in results; empty if there are none."""
         file = self.path / WEIGHTS
         return fingerprint(file) if kind_of(file) == "file" else ""
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The figures that were logged, the first ones first."""
+        """All logged metrics, in order."""
         return read_rows(self.folder.metrics)
 
     def points(self, figure: str) -> list[tuple[float, float]]:
-        """(epoch, value) of a figure, wherever it was logged; what is too large to be drawn is left out."""
+        """(epoch, value) of a metric where it was logged; values too large to draw are left out."""
         found = ((row["epoch"], row[figure]) for row in self.rows if figure in row and "epoch" in row)
         return [(epoch, value) for epoch, value in found if not abs(value) > _LARGEST_DRAWN]
 
     @property
     def results_folder(self) -> Path:
-        """Where ``cacr evaluate`` puts results, and pictures beside them."""
+        """Folder in which ``cacr evaluate`` writes results and their pictures."""
         return self.folder.evaluation
 
     @cached_property
     def results(self) -> list[Result]:
-        """What was measured by ``cacr evaluate``."""
+        """The results of ``cacr evaluate``."""
         return read_results(self.results_folder)
 
     @cached_property
     def verdict(self) -> StoredVerdict | None:
-        """What the diagnostics think of it, with the history; None where nothing was judged."""
+        """The verdict of the diagnostics, with its history; None if there is none yet."""
         return read_verdict(self.folder.verdict)
 
     @cached_property
     def division(self) -> Division | None:
-        """Which images are measured, and which are not trained on; None where it is not stored."""
+        """Which images are measured, and which are not trained on; None if it is not stored."""
         return read_division(self.folder.held_out)
 
     @cached_property
     def kept(self) -> list[int] | None:
-        """Numbers of the images that an imbalance rule kept; None where there was no rule."""
+        """Numbers of the images that an imbalance rule kept; None without a rule."""
         return read_kept(self.folder.indices)
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
-        """Embeddings of one batch at a few epochs, the first one first."""
+        """Embeddings of one batch at a few epochs, in order."""
         return read_snapshots(self.folder.diagnostics)
 
     @cached_property
     def pictures(self) -> Pictures | None:
-        """Small pictures of that batch; None where there are none."""
+        """Small pictures of that batch; None if there are none."""
         return read_pictures(self.folder.diagnostics)
 
     @cached_property
     def reference(self) -> Reference | None:
-        """Curves to draw behind those of the run; None where nobody put any there."""
+        """Curves to draw behind those of the run; None if there are none."""
         return read_reference(self.folder.reference)
 
 
 def run_of(weights: Path) -> Run | None:
-    """The run of a weights file, which lies in its folder or in its ``best/`` or ``start/``; None for other files."""
+    """The run of a weights file in its folder, or in its ``best/`` or ``start/``; None for other files."""
     folder = RunFolder(weights.parent)
     inside = RunFolder(weights.parent.parent)
     if not folder.holds_run and weights.parent in (inside.best, inside.start):
@@ -191,14 +191,14 @@ def run_of(weights: Path) -> Run | None:
 
 
 def open_runs(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[Run]:
-    """Runs with names of their own: where two folders have the same name, it has that of their parents before it.
+    """Open runs with distinct names: if two folders have the same name, the names of their parents are added.
 
     Args:
         paths: run folders.
-        names: what the runs are called; by default as their folders are.
+        names: names of the runs; default: those of their folders.
 
     Raises:
-        UserError: one of them is no run folder.
+        UserError: one of them is not a run folder.
     """
     runs = [Run.open(path) for path in paths]
     if names is not None:

@@ -1,7 +1,7 @@
-"""t+ and t-: how strongly an objective weighs the positives and the negatives of a query.
+"""t+ and t-: the scales of the weights of positives and negatives in an objective.
 
-CACR weighs by exp(t+ d) and exp(-t- d) with d = ||x - y||^2 = 2 - 2 cos. An objective with a temperature tau on
-cosines weighs its negatives by exp(cos / tau), which is the same with t- = 1 / (2 tau).
+The weights of CACR are exp(t+ d) and exp(-t- d) with d = ||x - y||^2 = 2 - 2 cos. An objective with a temperature tau
+on cosines gives its negatives the weights exp(cos / tau), which is the same with t- = 1 / (2 tau).
 """
 
 import math
@@ -13,17 +13,17 @@ from cacr.errors import UserError
 from cacr.losses import OBJECTIVES
 
 T_POS, T_NEG = 1.0, 2.0
-"""The paper's, for objectives that have none of their own."""
+"""The paper's values, for objectives without their own."""
 
 
 def t_pos(objective: str, options: Mapping[str, Any]) -> float:
-    """t+ of an objective with these options, or the paper's where it has none."""
+    """t+ of an objective with these options, or the paper's value if it has none."""
     found = _option(objective, options, "t_pos")
     return T_POS if found is None else found
 
 
 def t_neg(objective: str, options: Mapping[str, Any]) -> float:
-    """t- of an objective with these options, 1 / (2 tau) where it has a temperature, or the paper's."""
+    """t- of an objective with these options, 1 / (2 tau) if it has a temperature, or else the paper's value."""
     found, temperature = (_option(objective, options, name) for name in ("t_neg", "temperature"))
     if found is None and temperature:
         return 1 / (2 * temperature)
@@ -31,10 +31,10 @@ def t_neg(objective: str, options: Mapping[str, Any]) -> float:
 
 
 def _option(objective: str, options: Mapping[str, Any], name: str) -> float | None:
-    """An option as it is set or as the objective has it; None where the objective has no such option.
+    """The value of an option, or its default in the objective; None if the objective has no such option.
 
     Raises:
-        UserError: there is no such objective, or the option is no number.
+        UserError: there is no such objective, or the option is not a number.
     """
     known = signature(OBJECTIVES[objective]).parameters
     if name not in known:

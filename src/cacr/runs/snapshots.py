@@ -1,8 +1,8 @@
-"""One batch of held-out images, kept with its embeddings at a few epochs: what figures are drawn from.
+"""One batch of held-out images with its embeddings at a few epochs, from which figures are drawn.
 
-``diagnostics/batch.safetensors`` holds small pictures of the batch, written once, and
-``diagnostics/step-00001234.safetensors`` its embeddings after so many steps. Together they take a few megabytes,
-and the data is not needed to draw from them.
+``diagnostics/batch.safetensors`` has small pictures of the batch, written once, and
+``diagnostics/step-00001234.safetensors`` has its embeddings after that step. Together they take a few megabytes;
+figures can be drawn without the data.
 """
 
 import re
@@ -30,11 +30,11 @@ _HINT = "remove it"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The batch as the model saw it.
+    """The embeddings of the batch at one step.
 
     Attributes:
-        step: after so many optimiser steps.
-        epoch: after so many epochs.
+        step: number of optimiser steps.
+        epoch: number of epochs.
         z: (views, images, dim) unit embeddings, float32.
     """
 
@@ -50,8 +50,8 @@ class Pictures:
     Attributes:
         first: (images, 3, side, side) the first random view of each image.
         queries: (views, queries, 3, side, side) all views of the first images.
-        originals: (images, 3, side, side) the images themselves, their centre where they are no squares; None in runs
-            of earlier versions.
+        originals: (images, 3, side, side) the images themselves, cropped at the centre if they are not square; None in
+            runs of earlier versions.
     """
 
     first: Tensor
@@ -77,7 +77,7 @@ def write_pictures(folder: Path, pictures: Pictures) -> None:
 
 
 def drop_snapshots_after(folder: Path, step: int) -> None:
-    """Forget what a resumed run will see again."""
+    """Remove snapshots that a resumed run will write again."""
     for at, path in _files(folder):
         if at > step:
             require_file(path)
@@ -85,23 +85,23 @@ def drop_snapshots_after(folder: Path, step: int) -> None:
 
 
 def read_snapshots(folder: Path) -> list[Snapshot]:
-    """All that a run has, the first one first.
+    """All snapshots of a run, in order.
 
     Raises:
-        UserError: a file is damaged, or of another batch than the one before it.
+        UserError: a file is damaged, or belongs to another batch than the one before it.
     """
     found: list[Snapshot] = []
     for step, path in _files(folder):
         snapshot = _read_snapshot(path, step)
         if found and snapshot.z.shape != found[0].z.shape:
             shapes = " and ".join(str(tuple(each.z.shape)) for each in (found[0], snapshot))
-            raise UserError(f"{path} is of another batch than those before it ({shapes}): {_HINT}")
+            raise UserError(f"{path} belongs to another batch than those before it ({shapes}): {_HINT}")
         found.append(snapshot)
     return found
 
 
 def read_pictures(folder: Path) -> Pictures | None:
-    """The pictures of a run; None where there are none.
+    """The pictures of a run; None if there are none.
 
     Raises:
         UserError: the file is damaged.
@@ -124,12 +124,12 @@ def read_pictures(folder: Path) -> Pictures | None:
     )
     if not sound:
         shapes = f"first: {tuple(first.shape)}, queries: {tuple(queries.shape)}"
-        raise UserError(f"{path} is damaged: it holds no pictures of a batch ({shapes}); {_HINT}")
+        raise UserError(f"{path} is damaged: it has no pictures of a batch ({shapes}); {_HINT}")
     return Pictures(first, queries, originals)
 
 
 def _files(folder: Path) -> Iterator[tuple[int, Path]]:
-    """(step, file) of each snapshot, the first one first."""
+    """(step, file) of each snapshot, in order."""
     for path in sorted(folder.glob("step-*.safetensors")):
         if match := _NAME.fullmatch(path.name):
             yield int(match[1]), path
@@ -143,6 +143,6 @@ def _read_snapshot(path: Path, step: int) -> Snapshot:
     sound = z.ndim == 3 and min(z.shape[:2]) >= 2 and z.shape[2] >= 1
     if not sound or not bool(torch.isfinite(z).all()) or not isfinite(epoch):
         raise UserError(
-            f"{path} is damaged: it holds no finite embeddings (views, images, dim) of a batch; {_HINT}"
+            f"{path} is damaged: it has no finite embeddings (views, images, dim) of a batch; {_HINT}"
         )
     return Snapshot(step, epoch, z)

@@ -1,4 +1,4 @@
-"""What an encoder's description says about its training."""
+"""The part of an encoder's description about its training."""
 
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,22 @@ from cacr.reading.documents import wrong_fields
 from cacr.runs.rows import Count
 
 MEASURED = ("step", "epoch", "effective_rank", "alignment", "uniformity")
-"""Figures of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
+"""Metrics of ``metrics.jsonl`` that are stored with every checkpoint and encoder."""
 
 
 class Summary(BaseModel):
-    """The ``training`` of an ``encoder.json``: what code asks of it, each None where the file does not say.
+    """The ``training`` part of an ``encoder.json``; values that the file does not have are None.
 
     Attributes:
-        images: of the data.
-        views: of each image.
-        batch_size: images in a batch.
-        epochs: that were planned.
-        steps: that were made.
-        finished: whether the run had come to its end.
-        processes: that trained together.
-        precision: of the numbers.
-        diagnostics: what was last measured, see :data:`MEASURED`.
+        images: number of images of the data.
+        views: views per image.
+        batch_size: images per batch.
+        epochs: planned number of epochs.
+        steps: number of steps so far.
+        finished: whether the run was finished.
+        processes: number of processes.
+        precision: precision of the numbers.
+        diagnostics: the last measurement, see :data:`MEASURED`.
     """
 
     model_config = ConfigDict(strict=True, frozen=True)
@@ -42,18 +42,18 @@ class Summary(BaseModel):
 
 
 def summary_of(training: dict[str, Any], where: Path) -> Summary:
-    """The summary, checked.
+    """Check and return the summary.
 
     Args:
-        training: as the file has it.
+        training: content of the file.
         where: the file, for messages.
 
     Raises:
-        UserError: a value is of another type.
+        UserError: a value has a wrong type.
     """
     try:
         return Summary.model_validate(training)
     except ValidationError as error:
         raise UserError(
-            f"{where} is damaged: training: {wrong_fields(error)}; resume the run, which writes it anew"
+            f"{where} is damaged: training: {wrong_fields(error)}; resume the run, which writes it again"
         ) from None

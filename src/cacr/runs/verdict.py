@@ -1,4 +1,4 @@
-"""``verdict.json``: what is to be thought of a run, and what was thought of it before."""
+"""``verdict.json``: the current verdict on a run, and the earlier ones."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -27,19 +27,19 @@ Name = Literal[
 
 Epoch = Annotated[float, Field(ge=0, le=MOST_STEPS)]
 Sentence = Annotated[str, AfterValidator(printable)]
-"""Text that is shown: on one line, and without what would steer a terminal."""
+"""Text that is shown: on one line, without control characters."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be thought of a run.
+    """The verdict on a run.
 
     Attributes:
-        verdict: in words.
-        evidence: sentences with the figures that it rests on.
+        verdict: the verdict in a few words.
+        evidence: sentences with the numbers behind it.
         advice: what to try.
-        step: optimiser steps made.
-        epoch: epochs made.
+        step: number of optimiser steps so far.
+        epoch: number of epochs so far.
     """
 
     verdict: Name
@@ -63,7 +63,7 @@ class StoredVerdict(Verdict):
     """The latest verdict.
 
     Attributes:
-        history: all verdicts, the first one first, this one last.
+        history: all verdicts in order, including this one.
     """
 
     history: list[Past]
@@ -73,16 +73,16 @@ _STORED = TypeAdapter(StoredVerdict)
 
 
 def read_verdict(path: Path) -> StoredVerdict | None:
-    """The latest verdict; None where nothing was judged yet.
+    """The latest verdict; None if there is none yet.
 
     Raises:
         UserError: the file is damaged.
     """
-    return read_json_if_any(path, _STORED, "remove it: the next measurement of the run writes another")
+    return read_json_if_any(path, _STORED, "remove it: the next measurement of the run writes it again")
 
 
 def write_verdict(path: Path, verdict: Verdict) -> StoredVerdict:
-    """Store a verdict, after those of earlier steps; later ones, of a run that was resumed, are forgotten.
+    """Store a verdict after those of earlier steps; verdicts of later steps, before a resume, are removed.
 
     Returns:
         What was stored.
@@ -98,7 +98,7 @@ def write_verdict(path: Path, verdict: Verdict) -> StoredVerdict:
 
 
 def in_words(verdict: Verdict) -> str:
-    """A verdict in lines to print."""
+    """A verdict as lines to print."""
     lines = [f"verdict at epoch {verdict.epoch:g}: {verdict.verdict}"]
     lines += [f"  {text}" for text in verdict.evidence]
     return "\n".join(lines + [f"  try: {text}" for text in verdict.advice])
