@@ -92,7 +92,7 @@ def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run,
     [
         (["{missing}"], ["there is no folder"]),
         (["cifar1000"], ["did you mean cifar10"]),
-        (["{empty}"], ["holds no images"]),
+        (["{empty}"], ["has no images"]),
         (["{photos}", "--batch-size", "64"], ["26", "64", "--batch-size"]),
         (["{photos}", "--views", "1"], ["views must be greater than or equal to 2"]),
         (["{photos}", "--batch-size", "1"], ["batch_size must be greater than or equal to 2"]),

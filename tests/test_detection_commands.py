@@ -48,7 +48,7 @@ def test_what_is_wrong_is_told_in_one_message(run: Run, encoder: Path, shapes: P
     command = ["evaluate", encoder, "--protocol", "detection", "--data"]
     refused(run, [*command, "coco:nowhere"], "there is no folder nowhere")
     refused(run, [*command, f"coco:{shapes}", "--set", "freeze=first"], "detection: freeze")
-    refused(run, [*command, f"voc:{shapes}"], "is no set in the format of Pascal VOC")
+    refused(run, [*command, f"voc:{shapes}"], "is not in the Pascal VOC format")
     refused(
         run, ["evaluate", encoder, "--data", f"coco:{shapes}"], "use --protocol detection, or segmentation"
     )

@@ -146,7 +146,7 @@ def test_evaluation_takes_labels_from_a_file(untrained: Path, photos: Path, tmp_
     (photos / "labels.csv").write_text(labels.read_text())
     (own,) = evaluate_run(copy, values)
     assert own.score == result.score and own.file_name != result.file_name
-    assert any("labels are those of" in note for note in own.assumptions)
+    assert any("labels are read from" in note for note in own.assumptions)
 
 
 def test_clusters_need_no_labels(untrained: Path, photos: Path, tmp_path: Path) -> None:
@@ -189,12 +189,12 @@ def test_doctor_counts_every_file_that_is_not_read(run: Run, tmp_path: Path) -> 
         "1 .mp4: videos",
         "1 hidden:",
         "1 without suffix:",
-        "1 .xyz: no kind",
+        "1 .xyz: not a known kind",
     ):
         assert f"not read: {part}" in text, part
     assert f"the same image: {first}, {folder / 'plain'}" in text
     assert f"nearly the same image: {second}, {folder / 'twice.png'}" in text
-    assert "7 images are few to learn from" in text and "what next? " in text
+    assert "7 images are too few to train" in text and "what next? " in text
 
 
 def test_lists_have_kinds_and_the_version_is_told(run: Run) -> None:

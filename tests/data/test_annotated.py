@@ -107,8 +107,8 @@ def test_what_is_wrong_with_an_annotation_is_told_and_the_others_are_kept(tmp_pa
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        ({"images": [], "categories": [{"id": 1, "name": "a"}], "annotations": []}, "names no images"),
-        ({"images": [_image(0)], "categories": [], "annotations": []}, "names no categories"),
+        ({"images": [], "categories": [{"id": 1, "name": "a"}], "annotations": []}, "has no images"),
+        ({"images": [_image(0)], "categories": [], "annotations": []}, "has no categories"),
         (
             {"images": [_image(0), _image(0)], "categories": [{"id": 1, "name": "a"}], "annotations": []},
             "same id",
@@ -205,12 +205,12 @@ def test_wrong_annotations_of_pascal(tmp_path: Path) -> None:
     source = _open(f"voc:{tmp_path}")
     assert [path.stem for path in source.paths] == ["a"] and len(source.skipped) == 6
     assert "gone.xml: there is no such file" in source.skipped[4]
-    assert "b.xml: it is not readable as XML" in source.skipped[5]
+    assert "b.xml: it is not valid XML" in source.skipped[5]
     voc_list(tmp_path, "trainval", ["gone"])
     with pytest.raises(UserError, match=r"none of 1 annotation files .*gone\.xml: there is no such file"):
         _open(f"voc:{tmp_path}")
     voc_list(tmp_path, "trainval", [])
-    with pytest.raises(UserError, match=r"no annotation at all in .*Annotations"):
+    with pytest.raises(UserError, match=r"no annotations in .*Annotations"):
         _open(f"voc:{tmp_path}")
     voc_list(tmp_path, "trainval", ["../a"])
     with pytest.raises(UserError, match="leads out of its folder"):
@@ -221,7 +221,7 @@ def test_wrong_annotations_of_pascal(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ('<!DOCTYPE a [<!ENTITY b "c">]><annotation>&b;</annotation>', "entities"),
-        ("<annotation>", "not readable as XML"),
+        ("<annotation>", "not valid XML"),
     ],
 )
 def test_hostile_and_damaged_xml_is_refused(text: str, why: str, tmp_path: Path) -> None:

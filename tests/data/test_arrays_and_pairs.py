@@ -34,8 +34,8 @@ def test_npz_refuses_what_it_cannot_use(tmp_path: Path) -> None:
         "needs an array x": {"images": IMAGES},
         "must be uint8": {"x": IMAGES.astype(np.float32)},
         "not uint8 .5, 6, 7, 300": {"x": np.zeros((5, 6, 7, 300), dtype=np.uint8)},
-        "holds no images": {"x": IMAGES[:0]},
-        "y must hold 5 labels": {"x": IMAGES, "y": [1, 2]},
+        "has no images": {"x": IMAGES[:0]},
+        "y must have 5 labels": {"x": IMAGES, "y": [1, 2]},
         "x holds pickled objects": {"x": np.array([{"a": 1}], dtype=object)},
     }
     for message, arrays in bad.items():

@@ -185,7 +185,7 @@ def test_16_bits_in_an_ordinary_folder_are_not_cut_silently(
     folder.mkdir()
     for number in range(3):
         Image.fromarray(sixteen(24, 24, seed=number)).save(folder / f"{number}.png")
-    note = f"3 images have 16 bits, of which 8 are used; deep:{folder} uses all of them"
+    note = f"3 images have 16 bits, but only 8 are used; deep:{folder} uses all 16"
     assert note in prepare(open_source(str(folder))).source.notes
     code, text = run("doctor", folder)
     assert code == 0 and "3 of 3 images have 16 bits" in text

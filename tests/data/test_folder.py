@@ -116,7 +116,7 @@ def test_messages_for_what_is_not_there(tmp_path: Path) -> None:
         open_source(str(tmp_path))
     (tmp_path / "a.txt").touch()
     (tmp_path / "b.heic").touch()
-    with pytest.raises(UserError, match=r"holds no images .*found (1 \.txt, 1 \.heic|1 \.heic, 1 \.txt)"):
+    with pytest.raises(UserError, match=r"has no images .*found (1 \.txt, 1 \.heic|1 \.heic, 1 \.txt)"):
         open_source(str(tmp_path))
     with pytest.raises(UserError, match="is not a folder"):
         open_source(str(tmp_path / "a.txt"))

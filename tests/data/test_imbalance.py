@@ -76,7 +76,7 @@ def test_a_source_says_what_was_kept_and_what_is_empty() -> None:
     assert np.array_equal(kept.labels, labels[indices])
     assert kept.class_counts()["class9"] == 100  # type: ignore[index]
     assert kept.notes == (
-        "imbalance exponential: 154 of 1,000 images, 0 to 100 in a class; "
+        "imbalance exponential: 154 of 1,000 images, 0 to 100 per class; "
         "5 of 10 classes are empty: class0, class1, class2, class3, class4",
     )
     with pytest.raises(UserError, match="needs class labels"):

@@ -216,7 +216,7 @@ def test_too_many_unreadable_images_stop_the_run(tmp_path: Path, workers: int) -
         (root / f"{number:03}.png").write_bytes(b"")
     source = open_source(str(root))
     with pytest.raises(
-        UserError, match=r"3 of 20 images cannot be read, and at most 10% .*\n.*00\d\.png"
+        UserError, match=r"3 of 20 images cannot be read, more than the limit of 10% .*\n.*00\d\.png"
     ) as caught:
         list(Loader(source, batch_size=4, seed=0, crop=plain_crop, workers=workers).epoch(0))
     assert "Traceback" not in str(caught.value)

@@ -137,14 +137,14 @@ def test_stl10_without_unlabeled_says_so(tmp_path: Path) -> None:
     source = open_source("stl10", root=tmp_path)
     assert len(source) == 2
     assert source.labels is not None and len(source.labels) == 2
-    assert "unlabeled_X.bin is absent" in source.notes[0] and "train alone" in source.notes[0]
+    assert "unlabeled_X.bin is missing" in source.notes[0] and "train alone" in source.notes[0]
 
 
 @pytest.mark.parametrize(("labels", "wrong"), [([1], "1 labels for 2 images"), ([1, 11], "not 1 to 10")])
 def test_stl10_with_wrong_labels(tmp_path: Path, labels: list[int], wrong: str) -> None:
     _write_stl(tmp_path / "stl10_binary", unlabeled=0)
     np.array(labels, dtype=np.uint8).tofile(tmp_path / "stl10_binary" / "train_y.bin")
-    with pytest.raises(UserError, match=rf"train_y\.bin has .*{wrong}.* damaged; fetch stl10 again"):
+    with pytest.raises(UserError, match=rf"train_y\.bin has .*{wrong}.* damaged; download stl10 again"):
         open_source("stl10", root=tmp_path, part="train")
 
 
@@ -274,7 +274,7 @@ def test_webvision_follows_its_lists(tmp_path: Path) -> None:
     (tmp_path / "flickr/q1/c.jpg").unlink()
     (tmp_path / "flickr/q1").rmdir()
     (tmp_path / "flickr").rmdir()
-    assert "flickr is absent" in open_source(f"webvision:{tmp_path}").notes[0]
+    assert "flickr is missing" in open_source(f"webvision:{tmp_path}").notes[0]
 
 
 def test_every_source_has_a_summary() -> None:

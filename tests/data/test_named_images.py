@@ -101,7 +101,7 @@ def test_lists_choose_images_or_leave_them_out(nested: Path, tmp_path: Path) -> 
         ("path,label\nno.png,cat\n", "labels no image of"),
         (
             "path,label\ntop.png,cat\n./top.png,dog\n",
-            "line 3: ./top.png is labelled 'dog' here and 'cat' before",
+            "line 3: ./top.png is labelled 'dog' here, but 'cat' before",
         ),
         ("path,label\ntop.png,a,b\n", "line 2: 3 fields for 2 columns"),
         ("", "is empty"),

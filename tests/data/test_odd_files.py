@@ -34,7 +34,7 @@ def test_pipes_sockets_and_devices_are_no_images(tmp_path: Path, monkeypatch: py
 
 def test_a_folder_of_pipes_alone_holds_no_images(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "z.jpg")
-    with pytest.raises(UserError, match=r"holds no images .*found 1 pipe, socket or device"):
+    with pytest.raises(UserError, match=r"has no images .*found 1 pipe, socket or device"):
         open_source(str(tmp_path))
 
 

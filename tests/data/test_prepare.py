@@ -36,7 +36,9 @@ def test_damage_is_left_out_and_listed(mixed: Path) -> None:
 
 
 def test_more_than_a_tenth_stops(mixed: Path) -> None:
-    with pytest.raises(UserError, match=r"4 of 20 images cannot be read, and at most 10% [\s\S]*half\.jpg"):
+    with pytest.raises(
+        UserError, match=r"4 of 20 images cannot be read, more than the limit of 10% [\s\S]*half\.jpg"
+    ):
         prepare(open_source(str(mixed)))
 
 
@@ -137,9 +139,9 @@ def test_inspection_of_a_folder(mixed: Path) -> None:
         "1 of 22 images are exact copies of another",
         "1 of 22 images are blank: one colour only",
         "1 of 22 images have a side shorter than 16 pixels",
-        "1 of 22 images are more than 4 times as long as wide: a crop shows little of them",
-        "22 images are few to learn from: an encoder that starts from nothing will know little; start from "
-        "pretrained weights, or use these as they are",
+        "1 of 22 images are more than 4 times as long as wide: crops show only small parts",
+        "22 images are too few to train an encoder from scratch: start from pretrained weights, or use "
+        "pretrained weights without training",
     )
 
 
@@ -154,5 +156,5 @@ def test_inspection_of_classes_and_of_a_sample() -> None:
     assert found.warnings == (
         "50 of 50 images have a side shorter than 16 pixels",
         "2 of 10 classes are empty, for example 0",
-        "the classes are uneven: 1 to 400 images",
+        "the classes are unbalanced: 1 to 400 images",
     )

@@ -219,7 +219,7 @@ def test_what_is_left_out_stands_under_the_table(run: Path, tmp_path: Path) -> N
         console.print(results_table(results))
     shown = " ".join(capture.get().split())
     assert "held out with seed 0 (1 unreadable images left out)" in shown
-    assert "1 HEIC files are left out" in shown and "taken for classes" not in shown
+    assert "1 HEIC files are left out" in shown and "used as classes" not in shown
 
 
 def test_a_result_says_what_was_held_out_and_taken_for_classes(
@@ -228,7 +228,7 @@ def test_a_result_says_what_was_held_out_and_taken_for_classes(
     values = {"data": str(images), "protocol": ("knn",), "workers": 0, "baselines": ()}
     (drawn,) = evaluate_run(run, values)
     assert drawn.held_out and drawn.split.endswith("held out with seed 0")
-    assert len(drawn.assumptions) == 1 and "taken for classes" in drawn.assumptions[0] and not drawn.notes
+    assert len(drawn.assumptions) == 1 and "used as classes" in drawn.assumptions[0] and not drawn.notes
     test = write_images(tmp_path / "test", per_class=3, seed=1)
     (given,) = evaluate_run(run, {**values, "data": f"imagefolder:{images}", "test_data": str(test)})
     assert not given.held_out and [str(test) in note for note in given.assumptions] == [True]

@@ -55,7 +55,7 @@ def test_a_suite_survives_sets_that_fail_and_says_which(encoder: Path, sets: Pat
     assert report.sets == ["alpha", "empty", "no-labels", "no-test", "pets", "short"]
     assert sorted(name for name, _, _ in report.results) == ["alpha", "pets"]
     reasons = {failure.name: failure.reason for failure in report.failures}
-    assert "holds no images" in reasons["empty"]
+    assert "has no images" in reasons["empty"]
     assert "has no labels" in reasons["no-labels"]
     assert "has neither test/ nor val/" in reasons["no-test"]
     assert "red (4)" in reasons["short"]

@@ -307,7 +307,7 @@ def test_the_card_tells_what_is_known_and_no_paths(trained: Path, classes: Path,
         "to be filled in",
     ):
         assert fact in card, fact
-    assert "| epochs |" not in card and "taken for classes" not in card
+    assert "| epochs |" not in card and "used as classes" not in card
     for text in (card, done.info.read_text()):
         assert str(classes.parent) not in text and str(tmp_path) not in text
 

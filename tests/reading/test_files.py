@@ -108,7 +108,7 @@ def test_names_that_cannot_be_paths(monkeypatch: pytest.MonkeyPatch) -> None:
         ("wds:" + "{a,b}" * 30, "more than 1,000,000 shards"),
         ("wds:" + "x" * 5000 + "{0..99999999999}.tar", "more than 1,000,000 shards"),
         ("wds:{0.." + "9" * 5000 + "}.tar", "more than 1,000,000 shards"),
-        ("wds:{a,{b", "is no pattern of files|are missing"),
+        ("wds:{a,{b", "is not a pattern of files|are missing"),
         ("/dev/zero", "is not a folder"),
         ("npz:/dev/zero", "is a pipe, socket or device"),
         ("pairs:/tmp", "is a folder"),

@@ -422,5 +422,5 @@ def test_a_compressed_shard_that_claims_a_giant_is_refused(tmp_path: Path) -> No
     entry = tarfile.TarInfo("a.png")
     entry.size = 10**12
     (tmp_path / "a.tar").write_bytes(gzip.compress(entry.tobuf(tarfile.GNU_FORMAT) + bytes(1024)))
-    with pytest.raises(UserError, match=r"a\.png: it is said to have 1,000,000,000,000 bytes"):
+    with pytest.raises(UserError, match=r"a\.png: its header says 1,000,000,000,000 bytes"):
         open_source(f"wds:{tmp_path}/a.tar")

@@ -169,9 +169,9 @@ def test_what_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_labels_without_a_class_are_refused() -> None:
     images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
-    with pytest.raises(UserError, match="labels from 0 to 5, and names of 2 classes"):
+    with pytest.raises(UserError, match="labels from 0 to 5, but names for 2 classes"):
         ArraySource("x", images, labels=[0, 5], class_names=["a", "b"])
-    with pytest.raises(UserError, match="number the classes from 0 on"):
+    with pytest.raises(UserError, match="number the classes from 0"):
         ArraySource("x", images, labels=[-1, 0])
 
 

@@ -1,4 +1,4 @@
-"""Images from any source, and the loader that turns them into batches."""
+"""Sources of images, and the loader that makes batches from them."""
 
 from cacr.data.batch import Batch
 from cacr.data.captions import most_captions

@@ -1,4 +1,4 @@
-"""Images whose objects are marked by boxes, and perhaps by masks."""
+"""Images with annotated objects: boxes, and optionally masks."""
 
 import copy
 from collections import Counter
@@ -17,21 +17,21 @@ from cacr.errors import UserError
 from cacr.files import printable
 
 LEAST_SIDE = 1e-2
-"""Pixels of a box, inside of the image, below which it shows nothing."""
+"""Smallest side of a box inside the image, in pixels; smaller boxes are refused."""
 
 
 @dataclass(frozen=True)
 class Objects:
-    """What one image shows.
+    """The objects of one image.
 
     Attributes:
-        height: Of the image that was annotated, in pixels.
-        width: Of that image.
-        boxes: (n, 4) float32: left, top, right, bottom in pixels from the image's upper left corner.
-        classes: (n,) numbers of their classes.
-        crowd: (n,) whether a box holds many objects of its class, which nobody counted.
-        difficult: (n,) whether nobody is expected to find it: found or not, it does not count.
-        masks: One for each object, None where it has none.
+        height: Height of the annotated image, in pixels.
+        width: Its width.
+        boxes: (n, 4) float32: left, top, right, bottom in pixels from the upper left corner.
+        classes: (n,) class numbers.
+        crowd: (n,) whether a box contains many objects of its class, which were not counted.
+        difficult: (n,) whether the object is too difficult: it does not count, found or not.
+        masks: One per object; None if it has none.
     """
 
     height: int
@@ -60,7 +60,7 @@ class Objects:
 
 @dataclass(frozen=True)
 class Marked:
-    """One object as a reader found it: its box (left, top, right, bottom), class and flags."""
+    """One object of an annotation file: its box (left, top, right, bottom), class and flags."""
 
     box: tuple[float, float, float, float]
     label: int
@@ -70,7 +70,7 @@ class Marked:
 
 
 def objects_of(height: int, width: int, marked: Sequence[Marked]) -> Objects:
-    """The objects of an image from what a reader found, their boxes cut at its border."""
+    """The objects of an image; their boxes are clipped at its border."""
     boxes = np.array([one.box for one in marked], dtype=np.float32).reshape(-1, 4)
     return Objects(
         height,
@@ -84,25 +84,25 @@ def objects_of(height: int, width: int, marked: Sequence[Marked]) -> Objects:
 
 
 def box_problem(box: Sequence[float], height: int, width: int) -> str | None:
-    """What is wrong with a box (left, top, right, bottom); None where a part of it lies in the image."""
+    """What is wrong with a box (left, top, right, bottom); None if a part of it is inside the image."""
     left, top, right, bottom = box
     shown = ", ".join(f"{value:g}" for value in box)
     if not np.isfinite(box).all() or right - left < LEAST_SIDE or bottom - top < LEAST_SIDE:
         return f"the box ({shown}) has no area"
     inside_x, inside_y = min(right, width) - max(left, 0), min(bottom, height) - max(top, 0)
     if inside_x < LEAST_SIDE or inside_y < LEAST_SIDE:
-        return f"the box ({shown}) lies outside of its image of {width} x {height} pixels"
+        return f"the box ({shown}) is outside of its image of {width} x {height} pixels"
     return None
 
 
 class AnnotatedSource(FileSource):
-    """Image files with the objects that they show.
+    """Image files with annotated objects.
 
     Attributes:
-        objects: Of each image.
-        categories: The names of the objects' classes.
-        skipped: Annotations that were left out: where, and why.
-        marked: Number of annotations there are, with those that were left out.
+        objects: Objects of each image.
+        categories: Names of the classes.
+        skipped: Annotations that are left out: where, and why.
+        marked: Number of annotations, including those that are left out.
     """
 
     def __init__(
@@ -129,10 +129,10 @@ class AnnotatedSource(FileSource):
         self.objects = tuple(self.objects[index] for index in indices)
 
     def numbered_as(self, categories: Sequence[str]) -> Self:
-        """The same images with the classes of their objects in the numbering of another part.
+        """The same images, with the class numbers of another part.
 
         Raises:
-            UserError: there are objects of a class that the other part lacks.
+            UserError: there are objects of a class that the other part does not have.
         """
         if self.categories == tuple(categories):
             return self
@@ -144,7 +144,7 @@ class AnnotatedSource(FileSource):
         if unknown:
             raise UserError(
                 f"the test images of {self.name} show {len(unknown)} classes that the training images do not, for "
-                f"example {unknown[0]!r}, as in {self._example(unknown[0])}; they know {', '.join(categories)}"
+                f"example {unknown[0]!r}, as in {self._example(unknown[0])}; known: {', '.join(categories)}"
             )
         renumber = np.array([number.get(name, -1) for name in self.categories], dtype=np.int64)
         other = copy.copy(self)
@@ -153,7 +153,7 @@ class AnnotatedSource(FileSource):
         return other
 
     def object_counts(self) -> dict[str, int]:
-        """Objects of each class by its name."""
+        """Number of objects per class, by name."""
         counts: Counter[int] = Counter()
         for each in self.objects:
             counts.update(each.classes.tolist())
@@ -166,7 +166,7 @@ class AnnotatedSource(FileSource):
 
 
 def note_on_left_out(what: str, texts: Sequence[str]) -> str:
-    """How many annotations, or images, are left out, and why the first ones are."""
+    """Say how many annotations or images are left out, and why the first ones are."""
     more = f", and {len(texts) - 3:,} more" if len(texts) > 3 else ""
     examples = "; ".join(printable(text) for text in texts[:3])
     return f"{len(texts):,} {what} are left out: {examples}{more}"

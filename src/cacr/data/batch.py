@@ -1,4 +1,4 @@
-"""What the loader hands to training and evaluation."""
+"""A batch of images."""
 
 from dataclasses import dataclass, replace
 
@@ -13,13 +13,13 @@ class Batch:
     """Images with their numbers.
 
     Attributes:
-        images: what :class:`cacr.views.Views` takes. From a source in memory one raw uint8 tensor
-            (n, 3, height, width); from any other what ``crop`` made of each image, stacked: one uint8 tensor
-            (views, n, 3, size, size) for each output size.
-        index: (n,) the images' numbers in the source.
+        images: input of :class:`cacr.views.Views`. From a source in memory: one raw uint8 tensor (n, 3, height,
+            width). From other sources: the results of ``crop``, stacked, one uint8 tensor (views, n, 3, size, size)
+            per output size.
+        index: (n,) numbers of the images in the source.
         labels: (n,) their classes, or None.
-        captions: their sentences, or None.
-        unreadable: images that should have been here and could not be decoded.
+        captions: their captions, or None.
+        unreadable: images of this batch that could not be decoded.
     """
 
     images: torch.Tensor | list[torch.Tensor]
@@ -32,7 +32,7 @@ class Batch:
         return len(self.index)
 
     def pin_memory(self) -> "Batch":
-        """The same batch in page-locked memory, from which a GPU copies without waiting."""
+        """The same batch in page-locked memory, which a GPU can copy without waiting."""
         return replace(
             self,
             images=self.images.pin_memory()

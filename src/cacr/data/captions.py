@@ -1,4 +1,4 @@
-"""Captions of images: how many there are, and which are read."""
+"""Captions of images: how many there are, and which ones are read."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from cacr.files import printable
 from cacr.randomness import numpy_generator
 
 ASKED = 16
-"""Images of a stream that are asked for their captions, from the first on: some may lack them."""
+"""Number of first images of a stream that are checked for captions; some may have none."""
 
 
 def most_captions(source: Source) -> int:
-    """The most captions that an image of a source has; 0 where it has none. Of a stream the first images are asked."""
+    """Largest number of captions of an image; 0 without captions. Of a stream only the first images are checked."""
     if isinstance(source, StreamSource):
         first = source.stream(range(len(source.shards)), 0, min(ASKED, len(source)))
         return max((len(image.captions or ()) for image in first), default=0)
@@ -21,15 +21,15 @@ def most_captions(source: Source) -> int:
 
 
 def without_empty(captions: Captions) -> Captions:
-    """The sentences in which there is something."""
+    """The captions that are not empty."""
     return tuple(sentence for sentence in captions if sentence.strip())
 
 
 def with_sentences(source: Source) -> Source:
-    """A source with captions without those in which there is nothing, and with a note of how many these are.
+    """A source without empty captions, with a note on their number.
 
     Raises:
-        UserError: an image has no other; names it.
+        UserError: an image has no other caption; names it.
     """
     told = source.captions or ()
     usable = tuple(without_empty(each) for each in told)
@@ -44,9 +44,9 @@ def with_sentences(source: Source) -> Source:
 
 
 def with_all_captions(source: StreamSource) -> StreamSource:
-    """The stream with the captions of all its images, for which its shards are read once.
+    """The stream with the captions of all its images; its shards are read once for this.
 
-    An image without one is left out when it is read, as one that cannot be decoded is.
+    An image without captions is left out when it is read, as an unreadable one.
     """
     told = source.with_notes()
     everything = source.stream(range(len(source.shards)), 0, len(source))
@@ -56,7 +56,7 @@ def with_all_captions(source: StreamSource) -> StreamSource:
 
 
 def drawn(captions: Captions, count: int, *place: int) -> list[str]:
-    """So many captions of an image, drawn from its place: seed, epoch and number. Where it has fewer, they repeat."""
+    """``count`` captions of an image, drawn by seed, epoch and number; if it has fewer, captions are repeated."""
     order = numpy_generator("captions", *place).permutation(len(captions))
     return [captions[order[number % len(order)]] for number in range(count)]
 
@@ -65,6 +65,6 @@ def _without(source: Source, numbers: Sequence[int]) -> UserError:
     more = f" and {len(numbers) - 1:,} others" if len(numbers) > 1 else ""
     lacks = "have" if more else "has"
     return UserError(
-        f"{printable(source.describe(numbers[0]))}{more} of {source.name} {lacks} no caption: give each image one "
-        "sentence or more, or remove it"
+        f"{printable(source.describe(numbers[0]))}{more} of {source.name} {lacks} no caption: give each image at "
+        "least one sentence, or remove it"
     )

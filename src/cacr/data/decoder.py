@@ -1,4 +1,4 @@
-"""From the numbers of a batch to its decoded and cropped images."""
+"""Decode and crop the images of a batch."""
 
 import itertools
 import os
@@ -25,30 +25,30 @@ _MOST_REPLACEMENTS = 1000
 
 @dataclass(frozen=True)
 class Work:
-    """One batch to be made: the images' numbers, and the epoch, on which their crops depend."""
+    """One batch to make: the numbers of the images, and the epoch, which decides their crops."""
 
     epoch: int
     indices: Indices
-    raw: tuple[Raw, ...] | None = None  # the images' files, where they come from a stream
+    raw: tuple[Raw, ...] | None = None  # the files of the images, if they come from a stream
 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """An error in a worker, as a value: PyTorch would wrap the exception in a traceback nobody can read."""
+    """An error in a worker, as a value: PyTorch would wrap the exception in an unreadable traceback."""
 
     message: str
 
 
 class Decoder(Dataset[Batch | WorkerFailure]):
-    """Makes the batch that a piece of work asks for.
+    """Makes the batch of a piece of work.
 
     Args:
         source: the images.
-        crop: makes an image into views, one uint8 tensor (views, 3, size, size) for each output size.
-        seed: of the crops.
+        crop: turns an image into views, one uint8 tensor (views, 3, size, size) per output size.
+        seed: seed of the crops.
         at_least: shorter side that ``crop`` needs.
-        replace: put the next readable image in the place of an unreadable one, rather than nothing.
-        workers: how many processes decode.
+        replace: replace an unreadable image by the next readable one, instead of leaving it out.
+        workers: number of decoding processes.
     """
 
     def __init__(
@@ -59,8 +59,7 @@ class Decoder(Dataset[Batch | WorkerFailure]):
         self.seed = seed
         self.at_least = at_least
         self.replace = replace
-        # For each worker its process and the image in its hands: a worker that is killed cannot tell any
-        # more.
+        # For each worker its process and its current image: a killed worker cannot report it.
         self.in_hand = torch.full((workers, 2), -1, dtype=torch.int64)
         self.in_hand.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -89,7 +88,7 @@ class Decoder(Dataset[Batch | WorkerFailure]):
                     break
             else:
                 if self.replace:
-                    raise UserError(f"no readable image was found in place of {problems[-1]}")
+                    raise UserError(f"no readable image was found to replace {problems[-1]}")
         images = [torch.stack(size, dim=1) for size in zip(*views, strict=True)]
         labels, captions = self._targets(used, raw)
         return Batch(
@@ -101,7 +100,7 @@ class Decoder(Dataset[Batch | WorkerFailure]):
         )
 
     def _following(self, wanted: int, taken: set[int]) -> Iterator[int]:
-        """What may take the place of an unreadable image: the next ones that are not in the share yet."""
+        """Candidates to replace an unreadable image: the next ones that are not in the share yet."""
         following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
         return (index for index in following if index not in taken)
 
@@ -125,7 +124,7 @@ class Decoder(Dataset[Batch | WorkerFailure]):
     def _targets(
         self, used: list[int], raw: dict[int, Raw] | None
     ) -> tuple[list[int] | None, list[Captions] | None]:
-        """Labels and captions of the images, as far as there are any."""
+        """Labels and captions of the images, if there are any."""
         if raw is not None:
             return _all_or_none([raw[i].label for i in used]), _all_or_none([raw[i].captions for i in used])
         labels, captions = self.source.labels, self.source.captions
@@ -141,5 +140,5 @@ def _all_or_none(values: list[T | None]) -> list[T] | None:
 
 
 def _rotated(indices: Indices, position: int) -> Iterator[int]:
-    """The others of a share, from the one after ``position`` on: a stream has nothing else at hand."""
+    """The other images of a share, starting after ``position``: a stream has no others available."""
     return (int(index) for index in np.roll(indices, -position)[1:])

@@ -1,4 +1,4 @@
-"""Fetching a named set, only when the user has asked for it."""
+"""Download a named data set, only if the user allows it."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from cacr.errors import UserError
 
 
 def fetch_archive(name: str, url: str, md5: str, root: Path) -> None:
-    """Download and unpack an archive into ``root``; its checksum is verified first."""
+    """Download an archive, verify its checksum, and unpack it into ``root``."""
     from torchvision.datasets.utils import download_and_extract_archive
 
     try:
@@ -16,6 +16,6 @@ def fetch_archive(name: str, url: str, md5: str, root: Path) -> None:
 
 
 def not_found(name: str, places: list[Path]) -> UserError:
-    """The error for a named set that is not on the disk."""
+    """The error for a named data set that is not on the disk."""
     looked = " or ".join(str(place) for place in places)
-    return UserError(f"{name} was not found as {looked}; name its folder with --data-root, or use --download")
+    return UserError(f"{name} was not found as {looked}; give its folder with --data-root, or use --download")

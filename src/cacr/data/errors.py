@@ -1,4 +1,4 @@
-"""What can be wrong with data, as errors a person can act on."""
+"""Errors in data, with messages for users."""
 
 from dataclasses import dataclass
 
@@ -7,25 +7,25 @@ from cacr.files import printable
 
 
 class MissingPartError(UserError):
-    """The source has no such part, for example no test images."""
+    """The source does not have this part, for example no test images."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An image that was left out: its number in the source, where it is, and why."""
+    """An image that is left out: its number in the source, its location, and the reason."""
 
     index: int
     where: str
     reason: str
 
     def __str__(self) -> str:
-        return printable(f"{self.where}: {self.reason}")  # one line, whatever the file is called
+        return printable(f"{self.where}: {self.reason}")  # one line for any file name
 
 
 def too_many_unreadable(problems: list[Problem], count: int, limit: float) -> UserError:
-    """The error that stops a run whose data is mostly damage."""
+    """The error for data with too many unreadable images."""
     examples = "\n".join(f"  {problem}" for problem in problems[:5])
     return UserError(
-        f"{len(problems):,} of {count:,} images cannot be read, and at most {limit:.0%} may be; for example\n"
-        f"{examples}\nMend or remove these files, or allow more with max_unreadable."
+        f"{len(problems):,} of {count:,} images cannot be read, more than the limit of {limit:.0%}; for example\n"
+        f"{examples}\nFix or remove these files, or raise the limit with max_unreadable."
     )

@@ -1,4 +1,4 @@
-"""Images in files of their own."""
+"""Images in single files."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +16,8 @@ from cacr.files import printable
 class Paths:
     """Many file names in one block of memory.
 
-    Fourteen million ``Path`` objects take gigabytes, and every worker process would come to own a copy,
-    because counting references writes to their pages. Names are kept as bytes: a file name need not be
-    valid Unicode.
+    Fourteen million ``Path`` objects take gigabytes, and every worker process would get a copy, because counting
+    references writes to their pages. Names are stored as bytes, because a file name may not be valid Unicode.
     """
 
     def __init__(self, root: Path, names: Iterable[str]) -> None:
@@ -38,7 +37,7 @@ class Paths:
         return (self[index] for index in range(len(self)))
 
     def subset(self, indices: Indices) -> "Paths":
-        """These names only, sharing the block."""
+        """Only these names; the block of memory is shared."""
         part = object.__new__(Paths)
         part.root, part._names = self.root, self._names
         part._starts, part._ends = self._starts[indices], self._ends[indices]
@@ -68,18 +67,18 @@ class FileSource(Source):
 
     @property
     def root(self) -> Path:
-        """The folder in which all of the files lie."""
+        """The folder that contains all files."""
         return self.paths.root
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """Decode the file to plain RGB."""
+        """Decode the file to RGB."""
         return read_rgb(self.paths[index], printable(self.describe(index)), at_least)
 
     def describe(self, index: int) -> str:
-        """The file's name."""
+        """The file name."""
         return str(self.paths[index])
 
     def _select(self, indices: Indices) -> None:

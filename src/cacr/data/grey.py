@@ -1,15 +1,15 @@
-"""Images without colour."""
+"""Recognise grey images."""
 
 import numpy as np
 from PIL import Image
 
 GREY_TOLERANCE = 8
-"""Of 255, by which the channels of a grey pixel may differ: lossy files of grey images differ by 1, colour photos
-by 40 and more."""
+"""Largest difference (of 255) between the channels of a grey pixel: lossy files of grey images differ by 1, colour
+photos by 40 and more."""
 
 
 def is_grey(image: Image.Image) -> bool:
-    """Whether all three channels of an RGB image are the same everywhere, up to what lossy files change."""
+    """Whether the three channels of an RGB image are equal everywhere, apart from compression errors."""
     red, green, blue = np.asarray(image).transpose(2, 0, 1)
     largest = np.maximum(np.maximum(red, green), blue)
     smallest = np.minimum(np.minimum(red, green), blue)

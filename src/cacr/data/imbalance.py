@@ -1,4 +1,4 @@
-"""Making a balanced set unbalanced."""
+"""Make a balanced data set unbalanced."""
 
 from typing import TypeVar
 
@@ -17,17 +17,17 @@ def make_imbalanced(labels: NDArray[np.integer], rule: str, seed: int = 2021) ->
 
     With C classes in G = min(10, C) groups, class i in group g = floor(i G / C):
 
-    ``linear``: (g + 1) / G; ``exponential``: exp(g + 1 - G); ``longtail:RATIO``: RATIO^(-i / (C - 1)), the
-    head first.
+    ``linear``: (g + 1) / G; ``exponential``: exp(g + 1 - G); ``longtail:RATIO``: RATIO^(-i / (C - 1)), largest class
+    first.
 
-    A class of n images keeps int(share * n) of them: the first ones after ``sklearn.utils.shuffle`` with
-    the seed, the same for every class, as the authors of the paper did (their printed rule is not the one
-    they ran).
+    A class of n images keeps int(share * n) of them: the first ones after ``sklearn.utils.shuffle`` with the same
+    seed for every class, as the authors of the paper did (the rule printed in the paper differs from the one they
+    ran).
 
     Args:
         labels: (N,) class of each image.
         rule: ``linear``, ``exponential`` or ``longtail:RATIO``.
-        seed: which images of a class are kept.
+        seed: decides which images of a class are kept.
 
     Returns:
         Numbers of the kept images, ascending.
@@ -60,27 +60,27 @@ def class_fractions(rule: str, classes: int) -> NDArray[np.float64]:
             ratio = 0.0
         if not 1.0 <= ratio < np.inf:
             raise UserError(
-                f"imbalance {rule!r}: write longtail:RATIO with a ratio of at least 1, as longtail:100"
+                f"imbalance {rule!r}: write longtail:RATIO with a ratio of at least 1, such as longtail:100"
             )
         return np.power(ratio, -number / max(classes - 1, 1))
     raise UserError(f"there is no imbalance rule {rule!r}; known: linear, exponential, longtail:RATIO")
 
 
 def imbalanced(source: AnySource, rule: str, seed: int = 2021) -> tuple[AnySource, Indices]:
-    """A source made unbalanced, with a note that says how, and the numbers of the images it keeps.
+    """Make a source unbalanced, with a note that says how; also return the numbers of the kept images.
 
     Raises:
         UserError: the source has no labels, or the rule is unknown.
     """
-    labels = source.named().labels  # in the order of their numbers, which may have gaps
+    labels = source.named().labels  # the numbers of classes may have gaps
     if labels is None:
-        raise UserError(f"imbalance needs class labels, and {source.name} has none")
+        raise UserError(f"imbalance needs class labels, but {source.name} has none")
     indices = make_imbalanced(labels, rule, seed)
     kept = source.subset(indices)
     counts = kept.class_counts() or {}
     empty = [name for name, count in counts.items() if not count]
     note = f"imbalance {rule}: {len(kept):,} of {len(source):,} images, "
-    note += f"{min(counts.values()):,} to {max(counts.values()):,} in a class"
+    note += f"{min(counts.values()):,} to {max(counts.values()):,} per class"
     if empty:
         note += f"; {len(empty)} of {len(counts)} classes are empty: {', '.join(empty[:10])}"
         note += ", ..." if len(empty) > 10 else ""

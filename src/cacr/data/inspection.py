@@ -1,4 +1,4 @@
-"""What a source holds and what looks wrong with it, for a person to read."""
+"""Inspect a source: what it contains, and what looks wrong."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -30,29 +30,29 @@ _THREADS = 8
 _GLANCE = 64  # pixels: enough to see whether an image is blank
 _TINY, _HUGE, _LONG = 16, 20_000_000, 4.0
 _STEEP = 100
-_ANNOTATIONS = (".xml", ".json", ".txt")  # of images with boxes: they are read, though not as images
-_AT_ONCE = 1024  # images that are compared with all others at once
+_ANNOTATIONS = (".xml", ".json", ".txt")  # files with boxes: they are read, but not as images
+_AT_ONCE = 1024  # images per block in the comparison with all others
 
 FEW_IMAGES = 1000
-"""Fewer are few to learn from without labels."""
+"""With fewer images there is a warning: they are too few to learn from without labels."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found.
+    """The result of an inspection.
 
     Attributes:
-        name: of the source.
-        count: all images.
-        examined: how many of them were looked at; everything below but ``classes`` is about these.
+        name: name of the source.
+        count: number of all images.
+        examined: number of images that were checked; everything below except ``classes`` is about these.
         sizes: (width, height) of the smallest, the median and the largest image by area.
-        formats: file formats and how many of each.
-        classes: images in each class, of all images; None without labels.
-        objects: marked objects of each class, of all images; None where none are marked.
-        skipped: annotations that were left out: where, and why.
+        formats: number of files per format.
+        classes: number of images per class, of all images; None without labels.
+        objects: number of annotated objects per class, of all images; None without annotations.
+        skipped: annotations that are left out: where, and why.
         unreadable: images that cannot be decoded.
         duplicates: groups of images with the same content.
-        near: groups of images whose pixels are nearly the same, though not their content.
+        near: groups of images with nearly the same pixels, but different content.
         unread: kinds of files in the folder that are not read, with their number and the reason.
         warnings: what looks wrong, in sentences.
     """
@@ -84,7 +84,7 @@ class _Look:
 
 
 def inspect_source(source: Source, *, at_most: int = 5000) -> Inspection:
-    """Look at up to ``at_most`` images, spread evenly (of a stream: the first ones)."""
+    """Check up to ``at_most`` images, evenly distributed (of a stream: the first ones)."""
     looks: list[_Look] = []
     problems: list[Problem] = []
     for result in _examine(source, at_most):
@@ -162,9 +162,9 @@ def _small(image: Image.Image) -> NDArray[np.float32]:
 
 
 def _near(looks: list[_Look]) -> list[list[int]]:
-    """Groups of places in ``looks`` whose pixels correlate as those of copies do; copies themselves are one of them.
+    """Groups of indices in ``looks`` whose pixels correlate like those of copies; exact copies count too.
 
-    Blank images are left out: all of one colour look alike.
+    Blank images are left out, because all images of one colour are equal.
     """
     first = {look.digest: place for place, look in reversed(list(enumerate(looks)))}
     places = sorted(place for place in first.values() if not looks[place].blank)
@@ -217,19 +217,19 @@ def _image_warnings(
     yield from of(sum(len(group) - 1 for group in near), "are near-duplicates of another")
     yield from of(sum(look.blank for look in looks), "are blank: one colour only")
     deep = sum(look.sixteen for look in looks)
-    yield from of(deep, "have 16 bits, of which 8 are used: write deep:FOLDER to use all of them")
+    yield from of(deep, "have 16 bits, but only 8 are used: write deep:FOLDER to use all 16")
     yield from of(sum(min(look.size) < _TINY for look in looks), f"have a side shorter than {_TINY} pixels")
     long = sum(max(look.size) > _LONG * min(look.size) for look in looks)
-    yield from of(long, f"are more than {_LONG:g} times as long as wide: a crop shows little of them")
+    yield from of(long, f"are more than {_LONG:g} times as long as wide: crops show only small parts")
     large = sum(look.size[0] * look.size[1] > _HUGE for look in looks)
-    yield from of(large, "have more than 20 million pixels: shrink them once, decoding will be slow")
+    yield from of(large, "have more than 20 million pixels, which makes decoding slow: resize them once")
 
 
 def _set_warnings(count: int, classes: dict[str, int] | None) -> Iterator[str]:
     if count < FEW_IMAGES:
         yield (
-            f"{count:,} images are few to learn from: an encoder that starts from nothing will know little; start from "
-            "pretrained weights, or use these as they are"
+            f"{count:,} images are too few to train an encoder from scratch: start from pretrained weights, or use "
+            "pretrained weights without training"
         )
     if classes:
         empty = [name for name, number in classes.items() if not number]
@@ -237,4 +237,4 @@ def _set_warnings(count: int, classes: dict[str, int] | None) -> Iterator[str]:
         if empty:
             yield f"{len(empty)} of {len(classes)} classes are empty, for example {empty[0]}"
         if most > _STEEP * least:
-            yield f"the classes are uneven: {least:,} to {most:,} images"
+            yield f"the classes are unbalanced: {least:,} to {most:,} images"

@@ -1,7 +1,6 @@
 """Images that are not 8-bit RGB: one to many channels of 8 or 16 bits, without loss.
 
-Their values are *levels*, float32 from 0 to 255: those of 16 bits are divided by 257, and all stay
-different.
+Their values are *levels*, float32 from 0 to 255: 16-bit values are divided by 257, and all stay distinct.
 """
 
 from pathlib import Path
@@ -18,20 +17,20 @@ from cacr.errors import UnreadableImageError, UserError
 from cacr.reading.arrays import map_npy
 
 MOST_CHANNELS = 256
-"""More are the height or width of an image whose axes were confused."""
+"""More channels mean that the axes of an image were confused."""
 
 SIXTEEN_BITS = 257
 """65,535 / 255."""
 
 SUFFIXES = frozenset({".npy", ".tif", ".tiff", ".png"})
-"""Files that are read without loss."""
+"""Suffixes of files that are read without loss."""
 
 _BITS_TAG = 258
 _PNG_HEADER, _PNG_GREY = 26, 0
 
 
 def levels(values: NDArray[Any] | Tensor) -> Tensor:
-    """Float32 from 0 to 255 of whole numbers of 8 or 16 bits."""
+    """Float32 from 0 to 255, from integers of 8 or 16 bits."""
     if isinstance(values, Tensor):
         values = values.numpy()
     found = torch.from_numpy(values.astype(np.float32))
@@ -39,7 +38,7 @@ def levels(values: NDArray[Any] | Tensor) -> Tensor:
 
 
 def preview(image: Tensor) -> Image.Image:
-    """What a person sees of levels (channels, h, w): the first three channels, or the first, stretched to its range."""
+    """Levels (channels, h, w) as a picture for people: the first three channels, or the first, scaled to its range."""
     shown = image[:3] if len(image) >= 3 else image[:1].expand(3, -1, -1)
     low, high = shown.min(), shown.max()
     scaled = (shown - low) * (255 / (high - low).clamp(min=1e-6))
@@ -71,7 +70,7 @@ def from_array(values: NDArray[Any], where: str) -> Tensor:
     """Levels (channels, h, w) of an array (h, w) or (h, w, channels).
 
     Raises:
-        UnreadableImageError: it is of another kind.
+        UnreadableImageError: the array has another type or shape.
     """
     cube = values[..., None] if values.ndim == 2 else values
     if cube.dtype not in (np.uint8, np.uint16) or cube.ndim != 3 or not 0 < cube.shape[2] <= MOST_CHANNELS:
@@ -88,7 +87,7 @@ def _png(path: Path, where: str) -> Tensor:
         header = file.read(_PNG_HEADER)
     if len(header) == _PNG_HEADER and header[24] == 16 and header[25] != _PNG_GREY:
         raise UnreadableImageError(
-            where, "16 bits for each colour, which Pillow squeezes to 8: save it as .npy or TIFF"
+            where, "16 bits per colour, which Pillow reduces to 8: save it as .npy or TIFF"
         )
     with open_image(path, where) as image:
         plain = image.convert("RGB") if image.mode in ("P", "1") else image
@@ -112,5 +111,5 @@ def _tiff(path: Path, where: str) -> Tensor:
             if sum(map(len, pages)) > MOST_CHANNELS:
                 raise UnreadableImageError(where, f"more than {MOST_CHANNELS} channels")
     if len({page.shape[1:] for page in pages}) > 1:
-        raise UnreadableImageError(where, "its pages have different sizes, and cannot be channels")
+        raise UnreadableImageError(where, "its pages have different sizes, so they cannot be channels")
     return torch.cat(pages)

@@ -1,4 +1,4 @@
-"""Batches of a source: in a reproducible order, shared out over processes, resumable at any batch."""
+"""Load batches of a source: in a reproducible order, divided among processes, resumable at any batch."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
@@ -15,48 +15,46 @@ from cacr.data.stream import StreamSource, read_ahead, shuffled
 from cacr.data.workers import BATCHES_AHEAD, Workers
 from cacr.errors import UserError
 
-_SHUFFLE_BUFFER = 1024  # images of a stream that are held to be shuffled
+_SHUFFLE_BUFFER = 1024  # images of a stream in the shuffle buffer
 
 
 class Loader:
     """Batches of a source.
 
-    A batch of ``batch_size`` images is shared out over ``world_size`` processes without repeats or gaps,
-    shares differing by at most one image; put together in the order of ranks they are the batch of a single
-    process. With ``shuffle`` the last, incomplete batch is kept when every process gets at least two of its
-    images, and dropped otherwise (next epoch's order is another). Without ``shuffle`` every image comes
-    exactly once, in order, and a process whose share of the last batch is empty does not get that batch.
+    A batch of ``batch_size`` images is divided among ``world_size`` processes without repeats or gaps; shares differ
+    by at most one image. Combined in the order of ranks, they are the batch of a single process. With ``shuffle``,
+    the last, incomplete batch is used if every process gets at least two of its images, else dropped (the next epoch
+    has another order). Without ``shuffle``, every image comes exactly once, in order; a process whose share of the
+    last batch is empty does not get that batch.
 
-    An ``ArraySource`` is indexed, without worker processes, and its images come as they are; those of any
-    other source are decoded and cropped in ``workers`` processes (0: in this one). Either way
-    ``views(batch.images, draw)`` makes views of them: this is the one place that tells images in memory from
-    images in files. An image that cannot be decoded is replaced, with ``shuffle``, by the next one that can
-    and is not in the share already, and left out without; ``unreadable`` remembers it. More than
-    ``max_unreadable`` of all images stops the run.
+    Images of an ``ArraySource`` are taken from memory, without worker processes. Images of other sources are decoded
+    and cropped in ``workers`` processes (0: in this one). In both cases ``views(batch.images, draw)`` makes their
+    views: only the loader distinguishes images in memory from files. With ``shuffle``, an unreadable image is
+    replaced by the next readable one that is not in the share yet; without, it is left out. ``unreadable`` collects
+    them. If there are more than ``max_unreadable`` of all images, the run stops.
 
-    A stream is shared out in stretches: each process reads its own part of the shards, whose order depends
-    on the seed and the epoch, and draws from a buffer of the next 1,024 images. Batches of a stream
-    therefore depend on ``world_size``, and an unreadable image is replaced by another of its share.
+    A stream is divided into consecutive parts: each process reads its own part of the shards, whose order depends on
+    the seed and the epoch, and draws from a buffer of the next 1,024 images. So batches of a stream depend on
+    ``world_size``, and an unreadable image is replaced by another one of its share.
 
     Args:
         source: the images.
-        batch_size: images in a batch, over all processes.
-        seed: of the order and of the crops; not negative.
-        rank: the number of this process.
-        world_size: how many processes share a batch.
-        workers: processes that decode.
-        crop: makes an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) for
-            each output size; it must be picklable. Needed for every source but an ``ArraySource``, which does
-            without.
-        shuffle: for training; otherwise one pass in order, for evaluation.
-        at_least: shorter side in pixels that ``crop`` needs; larger JPEG files are decoded at a fraction of
-            their size.
-        max_unreadable: share of unreadable images that is tolerated.
+        batch_size: images per batch, over all processes.
+        seed: seed of order and crops; not negative.
+        rank: the rank of this process.
+        world_size: number of processes that share a batch.
+        workers: number of decoding processes.
+        crop: turns an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) per output size;
+            it must be picklable. Required for every source except an ``ArraySource``.
+        shuffle: for training; without it, one pass in order, for evaluation.
+        at_least: shorter side in pixels that ``crop`` needs; larger JPEG files are decoded at a fraction of their
+            size.
+        max_unreadable: largest accepted share of unreadable images.
         pin_memory: deliver batches in page-locked memory, for a GPU.
 
     Attributes:
-        batches_per_epoch: how many batches an epoch has.
-        unreadable: the images found unreadable so far, by number.
+        batches_per_epoch: number of batches per epoch.
+        unreadable: the unreadable images found so far, by number.
     """
 
     def __init__(
@@ -90,16 +88,16 @@ class Loader:
             self._workers = Workers(decoder, workers, pin_memory=pin_memory)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from number ``start`` on, as :meth:`epochs` gives them."""
+        """The batches of an epoch, starting at number ``start``; see :meth:`epochs`."""
         return self.epochs([epoch], start)
 
     def epochs(self, epochs: Iterable[int], start: int = 0) -> Iterator[Batch]:
-        """The batches of epochs one after the other, of the first from number ``start`` on; one such pass at a time.
+        """The batches of several epochs, of the first one from number ``start``; only one such pass at a time.
 
-        Processes that decode go on over the end of an epoch: the first batches of the next one are ready by then.
+        Workers continue across the end of an epoch: the first batches of the next epoch are then ready.
 
         Raises:
-            UserError: too many images cannot be read, or a worker failed; the message names the file.
+            UserError: too many images are unreadable, or a worker failed; the message names the file.
         """
         begun = zip(epochs, chain([start], repeat(0)), strict=False)
         if self._workers is None:
@@ -112,7 +110,7 @@ class Loader:
         return self._decode(self._workers, work)
 
     def close(self) -> None:
-        """End the worker processes; another epoch starts new ones."""
+        """End the worker processes; the next epoch starts new ones."""
         if self._workers is not None:
             self._workers.close()
 
@@ -144,8 +142,8 @@ class Loader:
                 )
 
 
-# These two are no methods: a generator that held the loader would keep its processes alive after an epoch
-# that was left half-way, until the garbage collector comes by.
+# These two are not methods: a generator with a reference to the loader would keep its processes alive after an
+# unfinished epoch, until garbage collection.
 
 
 def _choose(plan: Plan, epoch: int, start: int) -> Iterator[Work]:
@@ -153,9 +151,9 @@ def _choose(plan: Plan, epoch: int, start: int) -> Iterator[Work]:
 
 
 def _stream(source: StreamSource, plan: Plan, epoch: int, start: int) -> Iterator[Work]:
-    """Each process reads one stretch of the shuffled shards, and shuffles again in a buffer.
+    """Each process reads its part of the shuffled shards, and shuffles again in a buffer.
 
-    A resumed epoch is read from its beginning, without decoding what has been seen.
+    A resumed epoch is read from its start, but images before the position are not decoded.
     """
     shares = plan.shares()
     begin, end = sum(part.start for part in shares), sum(part.stop for part in shares)
@@ -171,8 +169,8 @@ def _stream(source: StreamSource, plan: Plan, epoch: int, start: int) -> Iterato
 def _check_batch_size(count: int, batch_size: int, world_size: int) -> None:
     if batch_size < 2 * world_size:
         raise UserError(
-            f"a batch of {batch_size} is too small: every one of {world_size} processes needs at least "
-            f"2 images, so choose {2 * world_size} or more"
+            f"batch size {batch_size} is too small: each of {world_size} processes needs at least 2 images, so "
+            f"choose {2 * world_size} or more"
         )
     if count < batch_size:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The pixels of one object, as annotations give them: polygons, or runs of pixels."""
+"""The pixels of one object, from annotations: polygons, or run lengths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Runs = NDArray[np.int64]
 Points = NDArray[np.float64]
 
 FURTHEST = 2
-"""Points of a polygon lie no further from the image than this many times its size: drawing costs memory by length."""
+"""Points of a polygon may be outside of the image by at most this multiple of its size, which limits the memory."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Mask:
     """Which pixels of an image belong to an object.
 
     Attributes:
-        polygons: Corners (n, 2) of each part, x and y in pixels; empty where there are runs.
-        runs: Lengths of runs of pixels outside and inside in turn, down the columns; None where there are polygons.
+        polygons: Corners (n, 2) of each part, x and y in pixels; empty if there are runs.
+        runs: Lengths of runs outside and inside in turn, column by column; None if there are polygons.
     """
 
     polygons: tuple[Points, ...] = ()
@@ -49,11 +49,11 @@ def mask_of_polygons(parts: Sequence[Sequence[float]], height: int, width: int) 
     polygons = []
     for part in parts:
         if len(part) < 6 or len(part) % 2:
-            raise ValueError("a polygon needs three points or more, as x1, y1, x2, y2, ...")
+            raise ValueError("a polygon needs at least three points: x1, y1, x2, y2, ...")
         points = np.array(part, dtype=np.float64).reshape(-1, 2)
         size = np.array([width, height])
         if not np.isfinite(points).all() or (np.abs(points - size / 2) > (FURTHEST + 0.5) * size).any():
-            raise ValueError("a polygon lies far outside of the image")
+            raise ValueError("a polygon is far outside of the image")
         polygons.append(points)
     if not polygons:
         raise ValueError("the mask has no polygon")
@@ -64,10 +64,10 @@ def mask_of_runs(counts: str | Sequence[int], size: Sequence[int], height: int, 
     """A mask from COCO's run lengths, as a list or in COCO's compressed text.
 
     Raises:
-        ValueError: says what is wrong with them. Nothing is handed on that would be written past an image's end.
+        ValueError: says what is wrong with them. Runs beyond the end of the image are never returned.
     """
     if list(size) != [height, width]:
-        raise ValueError(f"the mask is of {list(size)} pixels, the image of {[height, width]}")
+        raise ValueError(f"the mask has size {list(size)}, but the image has size {[height, width]}")
     wrong = "the runs of the mask do not add up to the pixels of the image"
     try:
         runs = np.array(uncompressed(counts) if isinstance(counts, str) else counts, dtype=np.int64)
@@ -81,8 +81,8 @@ def mask_of_runs(counts: str | Sequence[int], size: Sequence[int], height: int, 
 def uncompressed(text: str) -> list[int]:
     """The run lengths in COCO's compressed text.
 
-    Five bits in a sign (from ``0`` on), the sixth says that more follow, and the last of them has the sign of the
-    number; from the third run on, what is written is the difference from the run two before.
+    Each character has five bits of a number (counted from ``0``); the sixth bit says that more follow, and the last
+    character has the sign. From the third run on, the text has the difference from the run two before.
     """
     runs: list[int] = []
     value = shift = 0
@@ -104,7 +104,7 @@ def uncompressed(text: str) -> list[int]:
 
 
 def require_pycocotools() -> Any:
-    """The module of masks of pycocotools, an optional package."""
+    """The mask module of pycocotools, which is an optional package."""
     try:
         from pycocotools import mask
     except ImportError:

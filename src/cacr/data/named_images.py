@@ -1,4 +1,4 @@
-"""Images of a source by the names that people write: which ones a list chooses, and what they are labelled."""
+"""Find images of a source by name: for lists of images, and for their labels."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,24 +21,23 @@ LABELS = ("label", "class", "class_name", "category", "target")
 """Columns that may name its class."""
 
 EXCEPT = "except:"
-"""What a list begins with whose images are left out."""
+"""Prefix of a list of images to leave out."""
 
 OWN_LABELS = "labels.csv"
-"""A folder's own labels, used where no others are given."""
+"""Labels file in a folder of images, used if no other labels are given."""
 
 UNKNOWN = -1
-"""The label of an image that has none."""
+"""The label of images without a label."""
 
-_SHOWN = 5  # names that a message repeats
+_SHOWN = 5  # number of names in a message
 
 
 class ImageNames:
     """Finds images of a source by name.
 
-    A name is, in this order: the image as commands print it, its path inside the data's folder, the end of a longer
-    path (so a list also works from another folder or machine), or a file name, with or without its suffix, that occurs
-    once. Of data that is no
-    folder it is ``cifar10[17]`` or the number alone.
+    A name is one of the following, in this order: the name that commands print; the path inside the data's folder;
+    the end of a longer path (so a list also works on another machine); or a file name, with or without suffix, that
+    occurs once. For data that is not a folder: ``cifar10[17]``, or only the number.
     """
 
     def __init__(self, source: Source) -> None:
@@ -60,10 +59,10 @@ class ImageNames:
         self._by_file = {name: n for name, n in self._by_file.items() if count[name] == 1}
 
     def find(self, name: str) -> int | None:
-        """The number of the image; None where there is none of this name, or several."""
+        """The number of the image; None if there is no image of this name, or several."""
         if (number := self._number.get(name)) is not None or not isinstance(self._source, FileSource):
             return number
-        parts = PureWindowsPath(name).parts  # takes both kinds of slashes for what they are
+        parts = PureWindowsPath(name).parts  # understands both kinds of slashes
         ends = ("/".join(parts[start:]) for start in range(len(parts)))
         known = (self._number[end] for end in ends if end in self._number)
         return next(known, self._by_file.get(parts[-1]) if parts else None)
@@ -76,7 +75,7 @@ class KnownLabels:
     Attributes:
         labels: (N,) class of each image, or :data:`UNKNOWN`.
         class_names: The name of each class.
-        notes: What the user should know: names without an image, images without a label.
+        notes: Notes for the user: names without an image, images without a label.
     """
 
     labels: Indices
@@ -89,7 +88,7 @@ class KnownLabels:
         return np.flatnonzero(self.labels != UNKNOWN)
 
     def name(self, index: int) -> str | None:
-        """The class of an image by name; None without a label."""
+        """The class name of an image; None without a label."""
         label = int(self.labels[index])
         return None if label == UNKNOWN else self.class_names[label]
 
@@ -99,15 +98,15 @@ class KnownLabels:
 
 
 def choose_images(source: Source, images: str | None) -> Source:
-    """The images of a source that a list names, in the order of the source.
+    """The images of a source that are in a list, in the order of the source.
 
     Args:
         source: The images.
-        images: A ``.csv`` file with a column ``path`` or a ``.txt`` file with a name on each line;
-            ``except:FILE`` for all others; None for all.
+        images: A ``.csv`` file with a column ``path``, or a ``.txt`` file with one name per line; ``except:FILE`` for
+            all others; None for all.
 
     Raises:
-        UserError: the file cannot be read, or nothing is left.
+        UserError: the file cannot be read, or no images are left.
     """
     if images is None:
         return source
@@ -132,44 +131,44 @@ def choose_images(source: Source, images: str | None) -> Source:
 
 
 def absolute_list(images: str) -> str:
-    """A list as :func:`choose_images` takes it, by its full path."""
+    """A list for :func:`choose_images`, with its absolute path."""
     prefix = EXCEPT if images.startswith(EXCEPT) else ""
     return prefix + str(user_path(images.removeprefix(EXCEPT)).resolve())
 
 
 def known_labels(source: Source, file: Path | None) -> KnownLabels | None:
-    """The labels of a source: of a file where one is given, else its own, else of its folder's ``labels.csv``.
+    """The labels of a source: from a given file, else its own, else from ``labels.csv`` in its folder.
 
     Args:
         source: The images.
         file: A CSV file with a column for the image (``path``) and one for its class (``label``).
 
     Returns:
-        None where there are no labels at all.
+        None without any labels.
 
     Raises:
-        UserError: the file cannot be read, lacks a column, labels no image, or gives one image two labels.
+        UserError: the file cannot be read, lacks a column, labels no image, or gives two labels to one image.
     """
     if file is not None:
         return read_labels(source, file)
     if source.labels is not None:
         named = source.named()
-        assert named.labels is not None and named.class_names is not None  # what `named` is for
+        assert named.labels is not None and named.class_names is not None  # guaranteed by `named`
         return KnownLabels(named.labels, named.class_names)
     if isinstance(source, FileSource) and kind_of(source.root / OWN_LABELS) == "file":
         own = source.root / OWN_LABELS
         try:
             found = read_labels(source, own)
-        except UserError as error:  # nobody asked for it: what needs no labels goes on without
+        except UserError as error:  # the user did not ask for this file: continue without labels
             nothing = np.full(len(source), UNKNOWN, dtype=np.int64)
             return KnownLabels(nothing, (), (f"the labels in {own} are not used: {error}",))
-        note = Assumption(f"labels are those of {own}")
+        note = Assumption(f"labels are read from {own}")
         return KnownLabels(found.labels, found.class_names, (note, *found.notes))
     return None
 
 
 def read_labels(source: Source, file: Path) -> KnownLabels:
-    """The labels that a CSV file gives to images of a source; see :func:`known_labels`."""
+    """The labels of images of a source, from a CSV file; see :func:`known_labels`."""
     table = read_table(file)
     image, label = table.find(PATHS, "the images"), table.find(LABELS, "the labels")
     names, missing, given = ImageNames(source), [], dict[int, str]()
@@ -182,8 +181,8 @@ def read_labels(source: Source, file: Path) -> KnownLabels:
             missing.append(name)
         elif given.setdefault(number, text) != text:
             raise UserError(
-                f"{file}, line {line}: {printable(name)} is labelled {text!r} here and {given[number]!r} before; "
-                "an image has one label"
+                f"{file}, line {line}: {printable(name)} is labelled {text!r} here, but {given[number]!r} before; "
+                "an image can have only one label"
             )
     if not given:
         raise UserError(f"{file} labels no image of {source.name}{_shown(missing)}")
@@ -198,7 +197,7 @@ def read_labels(source: Source, file: Path) -> KnownLabels:
 
 
 def labelled_images(source: Source, file: Path | None) -> Source:
-    """The images that have a label, with it; the source itself where it has its own and no file is given.
+    """The labelled images; the source itself if it has its own labels and no file is given.
 
     Raises:
         UserError: see :func:`known_labels`.
@@ -210,13 +209,13 @@ def labelled_images(source: Source, file: Path | None) -> Source:
 
 
 def fully_labelled(source: Source, file: Path | None) -> Source:
-    """The same images, with labels if every one has one; those of a few could not be told from none."""
+    """The same images, with labels only if every image has one."""
     known = known_labels(source, file) if file is not None or source.labels is None else None
     if known is None:
         return source
     if not len(known.where) or len(known.where) == len(source):
         return _with(source, known)
-    return source.with_notes(*known.notes, "labels of a part of the images are not used in training")
+    return source.with_notes(*known.notes, "not all images have labels, so labels are not used in training")
 
 
 def _with(source: Source, known: KnownLabels) -> Source:

@@ -1,4 +1,4 @@
-"""A source by its name or path."""
+"""Open a source by its name or path."""
 
 from pathlib import Path
 
@@ -23,20 +23,20 @@ def open_source(
 ) -> Source:
     """Open data by its name or path.
 
-    A registered name (``cifar10``) or ``name:argument`` (``imagenet:/data/imagenet``) wins; write
-    ``./cifar10`` for a folder that is called so. Otherwise it is a path: a folder of images, or an
-    ``.npz``, ``.npy`` or ``.jsonl`` file.
+    A registered name (``cifar10``) or ``name:argument`` (``imagenet:/data/imagenet``) has priority; write
+    ``./cifar10`` for a folder with such a name. Otherwise it is a path: a folder of images, or an ``.npz``, ``.npy``
+    or ``.jsonl`` file.
 
     Args:
         spec: the name or path.
-        part: ``pretrain`` (all that may be learned from without labels), ``train`` or ``test``.
-        root: where named sets are kept.
-        download: allow the network, where a set is not yet under ``root``.
+        part: ``pretrain`` (all images for training without labels), ``train`` or ``test``.
+        root: folder of named data sets.
+        download: allow downloads of data sets that are not in ``root``.
         images: a file that lists the images to use, or ``except:FILE``; see :func:`choose_images`.
 
     Raises:
-        MissingPartError: the data has no such part.
-        UserError: there is no such data, or no image in it.
+        MissingPartError: the data does not have this part.
+        UserError: the data does not exist, or has no images.
     """
     return choose_images(_open(spec, part, root, download), images)
 
@@ -48,9 +48,7 @@ def _open(spec: str, part: Part, root: Path, download: bool) -> Source:
     path = user_path(spec)
     kind = _BY_SUFFIX.get(path.suffix.lower(), "folder")
     if kind == "folder" and kind_of(path) is None and _looks_like_a_name(spec):
-        raise UserError(
-            f"there is neither a folder nor a source called {name!r}; {nearest(name, SOURCES.names())}"
-        )
+        raise UserError(f"there is no folder and no source called {name!r}; {nearest(name, SOURCES.names())}")
     return SOURCES[kind](Request(spec, spec, part, root, download))
 
 

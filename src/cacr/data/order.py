@@ -1,8 +1,8 @@
-"""Which images, in which order, on which process: all of it a function of numbers, none of it state.
+"""The order of images and their division among processes: functions of numbers, without state.
 
-The order of an epoch depends on (seed, epoch) alone and an image's own randomness on (seed, epoch, its
-number) alone. So a run that is resumed in the middle of an epoch, with any number of workers, sees exactly
-what it would have seen.
+The order of an epoch depends only on (seed, epoch), and the random numbers of an image only on (seed, epoch, its
+number). So a run that is resumed in the middle of an epoch, with any number of workers, sees exactly the same images
+as without interruption.
 """
 
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ def sample_generator(seed: int, epoch: int, index: int) -> torch.Generator:
 
 
 def buffer_rng(seed: int, epoch: int, rank: int) -> np.random.Generator:
-    """The random numbers with which a process shuffles its stretch of a stream."""
+    """The random numbers with which a process shuffles its part of a stream."""
     return numpy_generator("buffer", seed, epoch, rank)
 
 
 def share(count: int, rank: int, world_size: int) -> slice:
-    """The part of ``count`` images that a process takes: contiguous, at most one longer than another's."""
+    """The part of ``count`` images for one process: contiguous; lengths differ by at most one."""
     return slice(rank * count // world_size, (rank + 1) * count // world_size)
 
 
 def count_batches(count: int, batch_size: int, world_size: int, keep_all: bool) -> int:
-    """Batches in an epoch.
+    """Number of batches per epoch.
 
-    The last, incomplete batch counts when every process gets at least two of its images (a contrast needs
-    two), or when all images are to be kept.
+    The last, incomplete batch counts if every process gets at least two of its images (a contrast needs two), or if
+    all images must be used.
     """
     full, rest = divmod(count, batch_size)
     keep_rest = rest > 0 if keep_all else rest >= 2 * world_size
@@ -48,7 +48,7 @@ def count_batches(count: int, batch_size: int, world_size: int, keep_all: bool) 
 
 @dataclass(frozen=True)
 class Plan:
-    """How ``count`` images are made into batches and shared out; see ``Loader`` for the rules."""
+    """How ``count`` images are divided into batches and among processes; see ``Loader`` for the rules."""
 
     count: int
     batch_size: int
@@ -58,15 +58,15 @@ class Plan:
     shuffle: bool
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Number of batches per epoch."""
         return count_batches(self.count, self.batch_size, self.world_size, keep_all=not self.shuffle)
 
     def order(self, count: int, epoch: int) -> Indices:
-        """The order in which ``count`` things are gone through in an epoch."""
+        """The order of ``count`` items in an epoch."""
         return epoch_order(count, self.seed, epoch) if self.shuffle else np.arange(count)
 
     def batches(self, epoch: int, start: int) -> Iterator[Indices]:
-        """The images of this process in each batch from number ``start`` on; empty shares are passed over."""
+        """The images of this process in each batch, from number ``start``; empty shares are skipped."""
         order = self.order(self.count, epoch)
         for number in range(start, len(self)):
             batch = order[number * self.batch_size : (number + 1) * self.batch_size]
@@ -75,6 +75,6 @@ class Plan:
                 yield mine
 
     def shares(self) -> list[slice]:
-        """The part of each batch that this process takes."""
+        """The part of each batch for this process."""
         sizes = (min(self.batch_size, self.count - n * self.batch_size) for n in range(len(self)))
         return [share(size, self.rank, self.world_size) for size in sizes]

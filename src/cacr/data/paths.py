@@ -1,4 +1,4 @@
-"""File names out of files that somebody else wrote."""
+"""Check file names that come from files of others."""
 
 from pathlib import PureWindowsPath
 
@@ -6,12 +6,12 @@ from cacr.errors import UserError
 
 
 def inside(name: str, where: str) -> str:
-    """The name, if it stays inside its folder: relative, and without a way up.
+    """Return the name if it stays inside its folder: relative, and without ``..``.
 
     Raises:
         UserError: says ``where`` the name was found.
     """
-    windows = PureWindowsPath(name)  # takes both kinds of slashes for what they are
+    windows = PureWindowsPath(name)  # understands both kinds of slashes
     if not name or "\0" in name or windows.drive or windows.root or ".." in windows.parts:
-        raise UserError(f"{where}: the file name {name[:200]!r} leads out of its folder; it is refused")
+        raise UserError(f"{where}: the file name {name[:200]!r} leads out of its folder: it is refused")
     return name

@@ -1,4 +1,4 @@
-"""Images as a few pixels, to tell copies from others."""
+"""Compare images by a few pixels, to find copies."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from cacr.data.source import Indices, Source
 Floats = NDArray[np.float64]
 
 SIDE = 32
-"""Pixels a side at which images are compared."""
+"""Side in pixels at which images are compared."""
 
 DUPLICATE = 0.98
-"""Two images whose pixels correlate at least this much are near-duplicates."""
+"""Smallest correlation of the pixels of near-duplicates."""
 
 
 def shrunk(image: Image.Image) -> Floats:
@@ -27,12 +27,12 @@ def shrunk(image: Image.Image) -> Floats:
 
 
 def thumbnails(source: Source, numbers: Sequence[int]) -> Floats:
-    """(n, 3 * 32 * 32) the pixels of some images of a source, all of which can be read."""
+    """(n, 3 * 32 * 32) the pixels of some readable images of a source."""
     return np.array([shrunk(source.read(number, SIDE)) for number in numbers]).reshape(len(numbers), -1)
 
 
 def correlation(first: Floats, second: Floats) -> Floats:
-    """(p,) correlation over the pixels of images (p, pixels); two flat images correlate fully when equal."""
+    """(p,) correlation of the pixels of images (p, pixels); two constant images correlate fully if they are equal."""
     a, b = (x - x.mean(1, keepdims=True) for x in (first, second))
     scale = np.sqrt((a**2).sum(1) * (b**2).sum(1))
     flat = np.where(np.isclose(first, second).all(1), 1.0, 0.0)
@@ -41,7 +41,7 @@ def correlation(first: Floats, second: Floats) -> Floats:
 
 
 def linked(pairs: Indices, count: int) -> Indices:
-    """(count,) the group of each image, if images of a pair (p, 2), and images paired with those, are of one group."""
+    """(count,) the group of each image; images of a pair (p, 2), and images paired with them, are in the same group."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

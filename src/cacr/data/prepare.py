@@ -1,4 +1,4 @@
-"""Before training: leave out images that cannot be read, and take small sets into memory."""
+"""Before training: leave out unreadable images, and load small data sets into memory."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ _ENDINGS = {"JPEG": b"\xff\xd9", "MPO": b"\xff\xd9", "PNG": b"IEND"}
 
 
 class _Seen(NamedTuple):
-    """What the header of a sound image says: (width, height), and whether it is grey of 16 bits."""
+    """Facts from the header of a readable image: (width, height), and whether it is 16-bit grey."""
 
     size: tuple[int, int]
     sixteen: bool
@@ -34,12 +34,12 @@ class _Seen(NamedTuple):
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-"""Told how many are done, and how many there are in all."""
+"""Called with the number of files done and the total."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A source without unreadable images, and what was left out of it."""
+    """A source without unreadable images, and the images that were left out."""
 
     source: Source
     problems: tuple[Problem, ...] = ()
@@ -54,20 +54,19 @@ def prepare(
 ) -> Prepared:
     """Check the files of a source before they are used.
 
-    Every file's header is read, and the end of it: a JPEG or PNG whose end is missing, and every file of
-    another format, is decoded whole. Files beyond ``check_at_most``, spread evenly, stay unchecked; the
-    loader replaces what it cannot decode. Images that all have one size of at most 96 pixels and fit into 1
-    GB become an ``ArraySource``, which needs no worker processes. Other kinds of sources are returned as
-    they are.
+    The header and the end of every file are read. A JPEG or PNG without a proper end, and every file of another
+    format, is decoded completely. At most ``check_at_most`` files are checked, evenly distributed; the loader
+    replaces images that it cannot decode. Images that all have one size of at most 96 pixels and fit into 1 GB become
+    an ``ArraySource``, which needs no worker processes. Other kinds of sources are returned unchanged.
 
     Args:
-        source: as opened.
-        max_unreadable: share of unreadable images that is tolerated.
-        check_at_most: how many files are looked at.
-        progress: called with (files done, files to do).
+        source: the source.
+        max_unreadable: largest accepted share of unreadable images.
+        check_at_most: largest number of files that are checked.
+        progress: called with the number of files done and the total.
 
     Raises:
-        UserError: more than ``max_unreadable`` of the files cannot be read, or none can.
+        UserError: more than ``max_unreadable`` of the files are unreadable, or all of them.
     """
     if not isinstance(source, FileSource) or source.deep:
         return Prepared(source)
@@ -97,9 +96,9 @@ def prepare(
     if sixteen := sum(each.sixteen for each in seen):
         whole = shell_words(f"deep:{source.root}")
         source = source.with_notes(
-            f"{sixteen:,} images have 16 bits, of which 8 are used; {whole} uses all of them"
+            f"{sixteen:,} images have 16 bits, but only 8 are used; {whole} uses all 16"
         )
-    if len({image.shape for image in images.values()}) == 1:  # EXIF may have turned some of them
+    if len({image.shape for image in images.values()}) == 1:  # EXIF may have rotated some of them
         return Prepared(_in_memory(source, list(images.values())), tuple(problems))
     return Prepared(source, tuple(problems))
 
@@ -118,7 +117,7 @@ def _is_small(sizes: set[tuple[int, int]], count: int) -> bool:
 
 
 def _decode(source: FileSource, index: int) -> Problem | torch.Tensor:
-    """(3, height, width), or what is wrong with the image."""
+    """(3, height, width), or the problem of the image."""
     try:
         return torch.from_numpy(np.array(source.read(index))).permute(2, 0, 1)
     except UnreadableImageError as error:
@@ -137,7 +136,7 @@ def _in_memory(source: FileSource, images: list[torch.Tensor]) -> ArraySource:
 
 
 def _check(source: FileSource, index: int) -> Problem | _Seen:
-    """A sound image, or what is wrong with it."""
+    """Facts about a readable image, or its problem."""
     path, where = source.paths[index], printable(source.describe(index))
     try:
         return check_file(path, where)
@@ -146,7 +145,7 @@ def _check(source: FileSource, index: int) -> Problem | _Seen:
 
 
 def check_file(path: Path, where: str) -> _Seen:
-    """A sound image by its header; an image that looks cut off is decoded to be sure.
+    """Check an image by its header; an image that looks incomplete is decoded.
 
     Raises:
         UnreadableImageError: the image is damaged.

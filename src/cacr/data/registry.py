@@ -1,4 +1,4 @@
-"""The sources by name, and what each is asked for."""
+"""Sources by name, and the request that opens one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ Part = Literal["pretrain", "train", "test"]
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is opened with.
+    """Arguments for opening a source.
 
     Attributes:
         spec: the data as the user wrote it, for messages.
-        argument: what follows the colon in ``name:argument``, or the whole path; empty where there is none.
-        part: the images wanted.
-        root: the folder under which named sets are kept.
-        download: whether the network may be used.
+        argument: the text after the colon in ``name:argument``, or the whole path; empty if there is none.
+        part: the part of the images.
+        root: the folder of named data sets.
+        download: whether downloads are allowed.
     """
 
     spec: str
@@ -33,7 +33,7 @@ class Request:
     download: bool
 
     def set_folder(self) -> Path:
-        """The folder of a named set: ``root``, unless the user wrote ``name:FOLDER``."""
+        """The folder of a named data set: that of ``name:FOLDER``, else ``root``."""
         return user_path(self.argument) if self.argument else self.root
 
     def path(self) -> Path:
@@ -44,7 +44,7 @@ class Request:
         return user_path(self.argument)
 
     def folder(self) -> Path:
-        """The argument as a folder that exists."""
+        """The argument as an existing folder."""
         path = self.path()
         kind = kind_of(path)
         if kind is None:
@@ -54,7 +54,7 @@ class Request:
         return path
 
     def file(self) -> Path:
-        """The argument as a file that exists."""
+        """The argument as an existing file."""
         path = self.path()
         require_file(path)
         return path

@@ -1,4 +1,4 @@
-"""Finding the image files in a folder."""
+"""Find the image files in a folder."""
 
 import errno
 import os
@@ -22,30 +22,30 @@ _IGNORED = {"__MACOSX", "@eaDir", "lost+found"}
 
 @dataclass
 class Listing:
-    """The image files below a folder, and the other files by suffix."""
+    """The image files in a folder, and the number of other files by suffix."""
 
     folder: Path
     names: list[str] = field(default_factory=list)  # relative to the folder, sorted, with "/" on every system
     others: Counter[str] = field(default_factory=Counter)
 
     def top_folders(self) -> list[str]:
-        """The immediate sub-folders that hold images at any depth, sorted."""
+        """The direct sub-folders that contain images at any depth, sorted."""
         return sorted({name.split("/", 1)[0] for name in self.names if "/" in name})
 
 
 def list_images(
     folder: Path, only: Collection[str] | None = None, suffixes: Collection[str] = IMAGE_SUFFIXES
 ) -> Listing:
-    """All image files below a folder, known by their suffix, or without one by how their content begins.
+    """All image files in a folder and its sub-folders, recognised by suffix, or without suffix by their first bytes.
 
     Hidden files and folders are left out.
 
-    ``only`` names the immediate sub-folders to look into, where not all are wanted, ``suffixes`` what a name ends in.
+    ``only`` limits the search to some direct sub-folders, ``suffixes`` to some suffixes.
 
-    Links to folders are followed, each real folder once, so that a link to a parent does no harm.
+    Links to folders are followed, but each real folder is read only once, so links to a parent are harmless.
 
     Raises:
-        UserError: there is no image, or a folder may not be read.
+        UserError: there is no image, or a folder cannot be read.
     """
     listing = Listing(folder)
     seen: set[tuple[int, int]] = set()
@@ -83,7 +83,7 @@ def list_images(
 
 
 def sub_folders(folder: Path) -> list[Path]:
-    """The immediate sub-folders, without hidden ones."""
+    """The direct sub-folders, without hidden ones."""
     try:
         return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not _is_hidden(entry.name))
     except OSError as error:
@@ -95,9 +95,9 @@ def _is_hidden(name: str) -> bool:
 
 
 def _kind(entry: os.DirEntry[str]) -> Literal["folder", "file", "special"]:
-    """What an entry is, or leads to; a pipe, socket or device is special: reading it might never end.
+    """The kind of an entry, after following links; pipes, sockets and devices are special, because reading may block.
 
-    A link that leads nowhere or in a circle counts as a file, so that it is told as an unreadable one.
+    A broken or circular link counts as a file, so that it is reported as unreadable.
     """
     try:
         if entry.is_dir():
@@ -111,7 +111,7 @@ def _kind(entry: os.DirEntry[str]) -> Literal["folder", "file", "special"]:
 
 
 def _no_images(listing: Listing, suffixes: Collection[str]) -> str:
-    message = f"{listing.folder} holds no images (looked for {' '.join(sorted(suffixes))}"
+    message = f"{listing.folder} has no images (looked for {' '.join(sorted(suffixes))}"
     found = ", ".join(f"{count:,} {suffix}" for suffix, count in listing.others.most_common(5))
     arrays = shell_words(f"deep:{listing.folder}")
     hint = f"; {arrays} reads the arrays" if ".npy" not in suffixes and listing.others[".npy"] else ""

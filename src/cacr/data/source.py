@@ -1,4 +1,4 @@
-"""Images by number: what every source of data is."""
+"""The base class of all sources: images by number."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ Indices = NDArray[np.int64]
 Captions = tuple[str, ...]
 
 MOST_NUMBERS = 100_000
-"""Numbers of classes that are counted one by one; four times as many as any set has classes."""
+"""Classes up to this number are counted one by one; four times more than in any data set."""
 
 
 class Sample(NamedTuple):
@@ -29,18 +29,18 @@ class Sample(NamedTuple):
 
 
 class Assumption(str):
-    """A note on what was taken for labels, which goes without saying where labels were asked for."""
+    """A note on how labels were assumed; it is not shown if the user asked for labels."""
 
 
 class Source(ABC):
-    """Images by number, with labels or captions where there are any.
+    """Images by number, with labels or captions if there are any.
 
     Attributes:
         name: ``cifar10``, or the folder as it was given.
         labels: (N,) class of each image, or None.
         class_names: the name of each class, or None.
-        captions: the sentences that belong to each image, or None.
-        notes: what the user should know about how the data was read; commands print them.
+        captions: the captions of each image, or None.
+        notes: notes for the user on how the data was read; commands print them.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Source(ABC):
             _check_labels(name, self.labels, self.class_names)
 
     deep = False
-    """Whether images are more than 8-bit RGB: they are then trained on as :meth:`read_pixels` gives them."""
+    """Whether images are more than 8-bit RGB: then training uses :meth:`read_pixels`."""
 
     @property
     def channels(self) -> int:
-        """Of every image."""
+        """Number of channels of every image."""
         return 3
 
     def read_pixels(self, index: int) -> torch.Tensor:
@@ -78,7 +78,7 @@ class Source(ABC):
 
     @property
     def image_size(self) -> tuple[int, int] | None:
-        """Height and width of images that lie decoded in memory, all of one size; None where each is a file."""
+        """Height and width of images that are decoded in memory, all of one size; None for files."""
         return None
 
     @abstractmethod
@@ -86,18 +86,18 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """The image as plain RGB; ``at_least`` permits a smaller decoding (see ``decode.read_rgb``).
+        """The image as RGB; ``at_least`` allows a smaller decoding (see ``decode.read_rgb``).
 
         Raises:
             UnreadableImageError: names the file.
         """
 
     def describe(self, index: int) -> str:
-        """Where an image is: its file's name, or ``cifar10[17]``."""
+        """The location of an image: its file name, or ``cifar10[17]``."""
         return f"{self.name}[{index}]"
 
     def subset(self, indices: Indices) -> Self:
-        """The same source with these images only, in this order."""
+        """The same source with only these images, in this order."""
         indices = np.asarray(indices, dtype=np.int64)
         part = copy.copy(self)
         part.labels = None if self.labels is None else self.labels[indices]
@@ -107,25 +107,25 @@ class Source(ABC):
 
     @abstractmethod
     def _select(self, indices: Indices) -> None:
-        """Keep these images only; called on a copy whose labels and captions are already chosen."""
+        """Keep only these images; called on a copy whose labels and captions are already selected."""
 
     def with_notes(self, *notes: str) -> Self:
-        """The same source with further notes."""
+        """The same source with more notes."""
         noted = copy.copy(self)
         noted.notes = self.notes + notes
         return noted
 
     def labelled(self, labels: Indices, class_names: Sequence[str]) -> Self:
-        """The same source with these labels (N,) in place of its own."""
+        """The same source with these labels (N,) instead of its own."""
         other = copy.copy(self)
         other.labels, other.class_names = np.asarray(labels, dtype=np.int64), tuple(class_names)
         _check_labels(self.name, other.labels, other.class_names)
         return other
 
     def named(self) -> Self:
-        """The same source with a name for each class: its number, where the source itself gives none.
+        """The same source with a name for each class: its number, if the source has no names.
 
-        Classes that do not occur are left out then, so labels need not be 0, 1, 2 and so on.
+        Classes that do not occur are then left out, so labels may have gaps.
         """
         if self.labels is None or self.class_names is not None:
             return self
@@ -135,12 +135,12 @@ class Source(ABC):
         return other
 
     def renumbered(self, class_names: Sequence[str]) -> Self:
-        """The same source with its labels in the numbering of another part, found by the classes' names.
+        """The same source with the class numbers of another part; classes are matched by name.
 
-        Two folders number their classes alike only if they have the same ones.
+        Without this, two folders have equal numbers only if they have the same classes.
 
         Raises:
-            UserError: there are no named classes here, or one that is not among ``class_names``.
+            UserError: there are no named classes here, or one is not in ``class_names``.
         """
         if self.labels is None or self.class_names is None:
             raise UserError(
@@ -159,9 +159,9 @@ class Source(ABC):
         return other
 
     def class_counts(self) -> dict[str, int] | None:
-        """Images in each class by its name, empty classes included; None without labels.
+        """Number of images per class, by name, including empty classes; None without labels.
 
-        Numbers without names that leave enormous gaps count as the classes that occur.
+        Class numbers without names and with very large gaps: only the classes that occur.
         """
         if self.labels is None:
             return None
@@ -174,7 +174,7 @@ class Source(ABC):
 
     def __getitem__(self, index: int) -> Sample:
         if not 0 <= index < len(self):
-            raise IndexError(f"{self.name} has {len(self)} images, not one of number {index}")
+            raise IndexError(f"{self.name} has {len(self)} images, so there is no image {index}")
         target: int | Captions | None = None
         if self.labels is not None:
             target = int(self.labels[index])
@@ -187,21 +187,21 @@ class Source(ABC):
 
 
 def _check_labels(name: str, labels: Indices, class_names: tuple[str, ...] | None) -> None:
-    """Refuse labels that no class has, before something is counted by them."""
+    """Refuse labels without a class."""
     least, most = int(labels.min(initial=0)), int(labels.max(initial=0))
     if class_names is not None and len(labels) and not 0 <= least <= most < len(class_names):
         raise UserError(
-            f"{name} has labels from {least} to {most}, and names of {len(class_names)} classes: a label is the "
-            "number of its class, from 0 on"
+            f"{name} has labels from {least} to {most}, but names for {len(class_names)} classes: a label is the "
+            "number of its class, starting at 0"
         )
     if least < 0:
-        raise UserError(f"{name} has labels from {least} to {most}: number the classes from 0 on")
+        raise UserError(f"{name} has labels from {least} to {most}: number the classes from 0")
 
 
 class ArraySource(Source):
-    """Equally sized images as one tensor (N, channels, height, width), in memory or memory-mapped.
+    """Images of equal size as one tensor (N, channels, height, width), in memory or memory-mapped.
 
-    It is uint8, or uint16 with values that are used without loss.
+    It is uint8, or uint16, which is used without loss.
     """
 
     def __init__(
@@ -219,24 +219,22 @@ class ArraySource(Source):
                 f"images must be uint8 or uint16 (N, channels, H, W), not {images.dtype} {tuple(images.shape)}"
             )
         super().__init__(name, labels=labels, class_names=class_names, captions=captions, notes=notes)
-        # Few operations know uint16: the same bytes as int16 can be indexed.
+        # Few operations support uint16; the same bytes as int16 can be indexed.
         self._sixteen = images.dtype == torch.uint16
         self._base = images.view(torch.int16) if self._sixteen else images
         self.deep = self._sixteen or self.channels != 3
-        self._rows: torch.Tensor | None = (
-            None  # a subset of a memory-mapped file must not be copied into memory
-        )
+        self._rows: torch.Tensor | None = None  # do not copy a subset of a memory-mapped file into memory
 
     @property
     def images(self) -> torch.Tensor:
-        """(N, channels, height, width), uint8 or uint16; a subset is copied together when it is first asked for."""
+        """(N, channels, height, width), uint8 or uint16; a subset is copied when it is first used."""
         if self._rows is not None:
             self._base, self._rows = self._base[self._rows], None
         return self._base.view(torch.uint16) if self._sixteen else self._base
 
     @property
     def channels(self) -> int:
-        """Of every image."""
+        """Number of channels of every image."""
         return self._base.shape[1]
 
     @property
@@ -245,7 +243,7 @@ class ArraySource(Source):
         return self._base.shape[2], self._base.shape[3]
 
     def take(self, indices: Indices) -> torch.Tensor:
-        """These images, (n, channels, height, width), contiguous: uint8, or levels in float32 of 16 bits."""
+        """These images, (n, channels, height, width), contiguous: uint8, or 16-bit values as float32 levels."""
         rows = torch.from_numpy(indices)
         found = self._base[rows if self._rows is None else self._rows[rows]].contiguous()
         return levels(found.numpy().view(np.uint16)) if self._sixteen else found
@@ -254,7 +252,7 @@ class ArraySource(Source):
         return len(self._base) if self._rows is None else len(self._rows)
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """The image as plain RGB, or what a person sees of one with more channels or bits."""
+        """The image as RGB; images with more channels or bits as a picture for people."""
         if self.deep:
             return preview(self.read_pixels(index))
         return Image.fromarray(self.take(np.array([index]))[0].permute(1, 2, 0).numpy())

@@ -1,4 +1,4 @@
-"""Images that come one after another, from archives too large or too far away to jump about in."""
+"""Images that are read in order, from archives that are too large or too far away for random access."""
 
 from abc import abstractmethod
 from collections import deque
@@ -25,7 +25,7 @@ class Raw:
     """One image of a stream, not yet decoded.
 
     Attributes:
-        captioned: Whether it is of no use without a caption.
+        captioned: Whether an image without a caption is an error.
     """
 
     index: int
@@ -36,7 +36,7 @@ class Raw:
     captioned: bool = False
 
     def decode(self, at_least: int | None = None) -> Image.Image:
-        """The image as plain RGB (see ``decode.read_rgb``)."""
+        """The image as RGB (see ``decode.read_rgb``)."""
         if self.captioned and not any(sentence.strip() for sentence in self.captions or ()):
             raise UnreadableImageError(printable(self.where), "it has no caption")
         return read_rgb(BytesIO(self.content), printable(self.where), at_least)
@@ -44,21 +44,21 @@ class Raw:
 
 @dataclass(frozen=True)
 class Shard:
-    """One archive of a stream: where it is, and how many images it holds."""
+    """One archive of a stream: its location, and its number of images."""
 
     url: str
     count: int
 
 
 class StreamSource(Source):
-    """Images in shards that are read from front to back.
+    """Images in shards that are read in order.
 
-    Images are numbered through all shards. ``labels`` may be unknown although the images have some: they
-    then come with each image. A subset must be ascending: a stream keeps its order.
+    Images are numbered through all shards. ``labels`` may be unknown even if the images have some: then they come
+    with each image. A subset must be ascending, because a stream keeps its order.
 
     Attributes:
-        captioned: Whether images without a caption are left out, as those that cannot be decoded are: who has no
-            caption is known only when it is read.
+        captioned: Whether images without a caption are left out, as unreadable ones: this is known only when an image
+            is read.
     """
 
     def __init__(
@@ -77,26 +77,26 @@ class StreamSource(Source):
 
     @abstractmethod
     def read_shard(self, shard: Shard) -> Iterator[Raw]:
-        """The images of a shard from front to back, numbered from 0."""
+        """The images of a shard in order, numbered from 0."""
 
     def __len__(self) -> int:
         return int(self._first[-1]) if self._kept is None else len(self._kept)
 
     def describe(self, index: int) -> str:
-        """The shard and the image's place in it."""
+        """The shard, and the position of the image in it."""
         number = index if self._kept is None else int(self._kept[index])
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
         return f"{self.shards[shard].url}, image {number - self._first[shard]}"
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """Decode one image; the shard is read up to it, so this is for looking at a few."""
+        """Decode one image; the shard is read up to it, so use this only for a few images."""
         bounds = self._bounds()
         shard = int(np.searchsorted(bounds, index, side="right")) - 1
         begin = index - int(bounds[shard])
         return next(self.stream([shard], begin, begin + 1)).decode(at_least)
 
     def stream(self, order: Sequence[int], begin: int, end: int) -> Iterator[Raw]:
-        """Images ``begin`` to ``end`` of the shards put one after another in this order.
+        """Images ``begin`` to ``end`` of the shards, concatenated in this order.
 
         Shards before ``begin`` are not opened.
         """
@@ -121,10 +121,10 @@ class StreamSource(Source):
                 yield replace(raw, index=wanted.pop(place), captioned=self.captioned)
                 if not wanted:
                     return
-        raise UserError(f"{shard.url} holds fewer than the {shard.count:,} images it is said to hold")
+        raise UserError(f"{shard.url} has fewer images than expected ({shard.count:,})")
 
     def _bounds(self) -> Indices:
-        """(shards + 1,) where each shard's kept images begin in the numbering of this source."""
+        """(shards + 1,) the first number of each shard's kept images in this source."""
         return self._first if self._kept is None else np.searchsorted(self._kept, self._first)
 
     def _select(self, indices: Indices) -> None:
@@ -134,7 +134,7 @@ class StreamSource(Source):
 
 
 def shuffled(items: Iterator[T], buffer: int, rng: np.random.Generator) -> Iterator[T]:
-    """The items in another order: each is drawn from the ``buffer`` items that come next."""
+    """The items in another order: each one is drawn from the next ``buffer`` items."""
     held: list[T] = []
     for item in items:
         held.append(item)
@@ -151,7 +151,7 @@ def _draw(held: list[T], rng: np.random.Generator) -> T:
 
 
 def read_ahead(items: Iterator[T], depth: int) -> Iterator[T]:
-    """The same items, fetched in a thread while the caller is busy with those before."""
+    """The same items, fetched in a thread while the caller works on earlier ones."""
     end = object()
     thread = ThreadPoolExecutor(1)
     try:

@@ -1,4 +1,4 @@
-"""Files in a folder of images that are not read, and why."""
+"""Files in a folder of images that are not read, and the reasons."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,21 +23,21 @@ _REASONS: dict[str, str] = {
     **dict.fromkeys(_HEIC, "HEIC photos are not read: convert them to JPEG"),
     **dict.fromkeys(_RAW, "raw photos are not read: export them as JPEG or TIFF"),
     **dict.fromkeys(_VIDEO, "videos are not read: extract frames as JPEG, for example with ffmpeg"),
-    **dict.fromkeys(_PACKED, "archives are not opened: unpack them, or name shards with wds:PATTERN"),
-    **dict.fromkeys(_NOT_DEEP, "deep: reads .npy, TIFF and PNG alone: leave deep: out, or convert them"),
-    ".svg": "drawings of lines are not read: export them as PNG",
+    **dict.fromkeys(_PACKED, "archives are not opened: unpack them, or use shards with wds:PATTERN"),
+    **dict.fromkeys(_NOT_DEEP, "deep: reads only .npy, TIFF and PNG: leave out deep:, or convert them"),
+    ".svg": "vector graphics are not read: export them as PNG",
     ".pdf": "documents are not read: export their pages as PNG",
-    ".psd": "layered drawings are not read: export them as PNG",
+    ".psd": "Photoshop files are not read: export them as PNG",
     ".npy": "arrays in a folder are read with deep:FOLDER",
-    ".npz": "arrays are read when they are named themselves, not inside a folder",
-    WITHOUT_SUFFIX: "their content is no image that can be read",
+    ".npz": "arrays are read if the file itself is given, not inside a folder",
+    WITHOUT_SUFFIX: "their content is not a readable image",
     SPECIAL: "reading it might never end",
-    HIDDEN: "names that begin with a dot, and folders of the system, are passed over",
+    HIDDEN: "names that start with a dot, and system folders, are skipped",
 }
 
 
 def photos_left_out(others: Mapping[str, int]) -> list[str]:
-    """A line for each kind of photo that is not read: whoever trains should know of these."""
+    """One line per kind of photo that is not read, to inform users before training."""
     kinds = {"HEIC": (_HEIC, "convert them to JPEG"), "raw": (_RAW, "export them as JPEG or TIFF")}
     lines = []
     for name, (suffixes, advice) in kinds.items():
@@ -47,8 +47,8 @@ def photos_left_out(others: Mapping[str, int]) -> list[str]:
 
 
 def unread_files(others: Counter[str]) -> list[str]:
-    """A line for every kind of file that is not read, with its number and the reason."""
+    """One line per kind of file that is not read, with its number and the reason."""
     return [
-        f"{count:,} {kind}: {_REASONS.get(kind, 'no kind of image that is known')}"
+        f"{count:,} {kind}: {_REASONS.get(kind, 'not a known kind of image')}"
         for kind, count in others.most_common()
     ]

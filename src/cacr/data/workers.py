@@ -1,4 +1,4 @@
-"""The processes in which images are decoded, or this one in their stead."""
+"""The processes that decode images; without workers, this process."""
 
 import os
 import re
@@ -14,18 +14,18 @@ from cacr.data.batch import Batch
 from cacr.data.decoder import Decoder, Work, WorkerFailure
 from cacr.errors import UserError
 
-BATCHES_AHEAD = 4  # that each worker prepares
+BATCHES_AHEAD = 4  # number of batches that each worker prepares
 
 
 def default_workers(processes: int, *, in_memory: bool) -> int:
-    """Decoding processes for each of ``processes`` that share this machine: one per core, none for images in memory."""
+    """Decoding processes for each of ``processes`` on this machine: one per core in total; 0 for images in memory."""
     return 0 if in_memory else max(1, min(8, (os.cpu_count() or 1) // processes))
 
 
 class Workers:
-    """Runs a decoder in ``count`` processes, which last from one epoch to the next; 0: in this process.
+    """Runs a decoder in ``count`` processes, which live for several epochs; 0: in this process.
 
-    Batches come in the order of the work, whichever process made them.
+    Batches come in the order of the work, independent of the process that made them.
     """
 
     def __init__(self, decoder: Decoder, count: int, *, pin_memory: bool) -> None:
@@ -44,7 +44,7 @@ class Workers:
         )
 
     def run(self, work: Iterator[Work]) -> Iterator[Batch]:
-        """The batches that the work asks for.
+        """The batches of the work.
 
         Raises:
             UserError: a worker failed; the message names the file.
@@ -67,14 +67,14 @@ class Workers:
             raise lost from error
 
     def close(self) -> None:
-        """End the processes now. Left to the garbage collector this can take many seconds."""
+        """End the processes now. Left to garbage collection, this can take many seconds."""
         iterator: Any = self._loader._iterator
         self._loader._iterator = None
         if iterator is not None:
             iterator._shutdown_workers()
 
     def _lost_worker(self, error: BaseException) -> UserError | None:
-        """For PyTorch's report of a dead worker, one that names the file it was reading."""
+        """Replace PyTorch's error about a dead worker by one that names its current file."""
         told = re.match(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)", str(error))
         if not isinstance(error, RuntimeError) or told is None:
             return None
@@ -82,13 +82,13 @@ class Workers:
         held = [index for process, index in self._decoder.in_hand.tolist() if process in dead]
         files = ", ".join(self._decoder.source.describe(index) for index in held) or "no image yet"
         return UserError(
-            f"a loader process died while reading {files}: {error}. If memory is short use fewer workers; "
+            f"a loader process died while reading {files}: {error}. If there is not enough memory, use fewer workers; "
             "if it is always the same file, remove it."
         )
 
 
 class _WorkQueue(Sampler[Work]):
-    """The work of the running epoch, as the sampler that a ``DataLoader`` wants."""
+    """The work of the current epoch, as the sampler of a ``DataLoader``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,9 +104,9 @@ def _as_it_is(item: Any) -> Any:
 
 @contextmanager
 def held_signals() -> Iterator[None]:
-    """Keep Ctrl-C and SIGTERM from processes that are being started, until they ignore them by themselves.
+    """Block Ctrl-C and SIGTERM in processes that are being started, until they ignore these signals themselves.
 
-    What a process that was forked from this one does with a signal before that, it would do in this one's name.
+    Before that, a forked process would handle a signal with the handlers of this process.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
@@ -116,7 +116,7 @@ def held_signals() -> Iterator[None]:
 
 
 def leave_signals(number: int) -> None:
-    """Leave Ctrl-C and SIGTERM to the main process, which saves the run; keep Pillow's remarks quiet."""
+    """Leave Ctrl-C and SIGTERM to the main process, which saves the run; suppress Pillow's warnings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     warnings.filterwarnings("ignore", module=r"PIL\.")

@@ -32,14 +32,14 @@ def _open(data: str, **values: object) -> LabelledData:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (GOOD.astype(float), r"y must hold 12 labels, whole numbers from 0 on, and it is float64 \(12,\)"),
+        (GOOD.astype(float), r"y must have 12 labels, integers from 0, but it is float64 \(12,\)"),
         (np.full(12, np.nan), r"and it is float64 \(12,\)"),
         ([str(label) for label in GOOD], r"and it is <U1 \(12,\)"),
         (GOOD > 0, r"and it is bool \(12,\)"),
         (np.eye(3, dtype=np.int64)[GOOD], r"and it is int64 \(12, 3\)"),
         (GOOD[:11], r"and it is int64 \(11,\)"),
-        (GOOD - 1, r"and they run from -1 to 1"),
-        (GOOD.astype(np.uint64) + 2**63, r"and they run from 9223372036854775808 to 9223372036854775810"),
+        (GOOD - 1, r"but they are from -1 to 1"),
+        (GOOD.astype(np.uint64) + 2**63, r"but they are from 9223372036854775808 to 9223372036854775810"),
     ],
     ids=["float", "nan", "text", "bool", "one-hot", "too-few", "negative", "overflow"],
 )
@@ -85,9 +85,9 @@ def test_captions_are_no_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (("cls", b"cat"), r"a\.tar, 1\.cls: its class is 'cat', not a number from 0 on"),
-        (("cls", b"-1"), r"a\.tar, 1\.cls: its class is '-1', not a number from 0 on"),
-        (("cls", b"1" * 19), r"a\.tar, 1\.cls: its class is '1{19}', not a number from 0 on"),
+        (("cls", b"cat"), r"a\.tar, 1\.cls: its class is 'cat', not a number from 0"),
+        (("cls", b"-1"), r"a\.tar, 1\.cls: its class is '-1', not a number from 0"),
+        (("cls", b"1" * 19), r"a\.tar, 1\.cls: its class is '1{19}', not a number from 0"),
         (("txt", b"a cat"), r"a\.tar has no labels, .*; only 1 images of .*a\.tar have a class"),
     ],
     ids=["word", "negative", "overflow", "caption"],

@@ -1,4 +1,4 @@
-"""One file for each kind of source; a new file in this folder is found by itself."""
+"""One file per kind of source; new files in this folder are found automatically."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -18,12 +18,12 @@ from cacr.errors import UserError
 from cacr.reading.files import kind_of, read_bytes
 
 _LARGEST = 200 * 2**20
-"""Bytes of the largest published file, CIFAR-100's training images, with room to spare."""
+"""Upper limit of the size of a published file, in bytes; the largest is CIFAR-100's training file."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The published files of a set: names, MD5 sums, and the keys inside them."""
+    """The published files of a data set: names, MD5 sums, and the keys inside them."""
 
     folder: str
     url: str
@@ -76,7 +76,7 @@ def open_cifar100(request: Request) -> ArraySource:
 
 
 def open_cifar(name: str, layout: Layout, request: Request) -> ArraySource:
-    """One part of a set whose files lie in ``root``, or in its folder of the published name."""
+    """One part of a data set whose files are in ``root``, or in a folder of the published name."""
     folder = _find(name, layout, request)
     files = layout.test if request.part == "test" else layout.train
     batches = [read_checked_pickle(folder / file, md5) for file, md5 in files.items()]
@@ -100,18 +100,20 @@ def _find(name: str, layout: Layout, request: Request) -> Path:
 
 
 def read_checked_pickle(path: Path, md5: str) -> dict[str, Any]:
-    """Read one of the published pickles: its checksum must match before a byte is interpreted."""
+    """Read one of the published pickles; its checksum is verified before anything is interpreted."""
     if kind_of(path) is None:
-        raise UserError(f"{path} is missing; the folder {path.parent} is incomplete, fetch it again")
+        raise UserError(f"{path} is missing: the folder {path.parent} is incomplete, download it again")
     content = read_bytes(path, at_most=_LARGEST)
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
-        raise UserError(f"{path} is not the published file (its MD5 differs); remove it and fetch it again")
+        raise UserError(
+            f"{path} is not the published file (its MD5 differs): remove it and download it again"
+        )
     loaded: dict[str, Any] = _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
     return loaded
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Builds NumPy arrays and nothing else: a pickle can otherwise run any function."""
+    """Creates only NumPy arrays: a pickle could otherwise run any function."""
 
     _allowed: dict[str, Callable[..., Any] | type] = {  # noqa: RUF012  (a constant)
         "_reconstruct": np.empty(0).__reduce__()[0],  # type: ignore[dict-item]
@@ -123,5 +125,5 @@ class _ArrayUnpickler(pickle.Unpickler):
         if module.split(".")[0] == "numpy" and name in self._allowed:
             return self._allowed[name]
         raise UserError(
-            f"the file asks for {module}.{name}, which a file of arrays does not need; it is refused"
+            f"the file asks for {module}.{name}, which a file of arrays does not need: it is refused"
         )

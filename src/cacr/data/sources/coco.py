@@ -1,4 +1,4 @@
-"""Images with boxes and masks in COCO's format."""
+"""Images with boxes and masks in the COCO format."""
 
 import json
 import re
@@ -19,13 +19,13 @@ from cacr.reading.files import kind_of, read_text
 from cacr.reading.memory import require_memory
 
 MOST_BYTES = 2**31
-"""Of an annotation file; that of COCO 2017 has 449 million."""
+"""Largest annotation file, in bytes; that of COCO 2017 has 449 million."""
 
 MEMORY_FACTOR = 8
-"""Times the size of the file: what its numbers take as Python's objects."""
+"""Memory of the file's content as Python objects, as a multiple of its size."""
 
 LARGEST_SIDE = 65_535
-"""Of an image, in pixels; no more fits into a JPEG."""
+"""Largest side of an image, in pixels; a JPEG cannot be larger."""
 
 _INSTANCES = "instances.json"
 _OFFICIAL = re.compile(r"instances_(train|val)(\w*)\.json")
@@ -34,14 +34,14 @@ _TESTS = ("test", "val")
 
 @SOURCES.register("coco")
 def open_coco(request: Request) -> AnnotatedSource:
-    """Images with boxes and masks: images/ and instances.json, or COCO's own folders."""
+    """Images with boxes and masks: images/ and instances.json, or the folders of COCO."""
     file, images = _find(request)
     skipped: list[str] = []
     document = _read(file, skipped)
     labels = _labels(document, file)
     numbers = [image.id for image in document.images]
     if len(set(numbers)) != len(numbers):
-        raise UserError(f"{file}: two images have the same id; give each its own")
+        raise UserError(f"{file}: two images have the same id: give each one its own")
     marked: dict[int, list[Marked]] = {number: [] for number in numbers}
     known = {image.id: image for image in document.images}
     for number, annotation in enumerate(document.annotations):
@@ -111,7 +111,7 @@ _DOCUMENT, _UNCHECKED, _ANNOTATION = TypeAdapter(_Document), TypeAdapter(_Unchec
 
 
 def _read(file: Path, skipped: list[str]) -> _Document:
-    """The document of an annotation file; annotations that lack something are added to ``skipped``."""
+    """The content of an annotation file; incomplete annotations are added to ``skipped``."""
     text = read_text(file, MOST_BYTES)
     require_memory(MEMORY_FACTOR * len(text), str(file))
     try:
@@ -119,16 +119,16 @@ def _read(file: Path, skipped: list[str]) -> _Document:
     except ValidationError:
         document = _sound_parts(text, file, skipped)
     if not document.images:
-        raise UserError(f"{file} names no images")
+        raise UserError(f"{file} has no images")
     if not document.categories:
-        raise UserError(f"{file} names no categories")
+        raise UserError(f"{file} has no categories")
     return document
 
 
 def _sound_parts(text: str, file: Path, skipped: list[str]) -> _Document:
-    """The same where something is wrong, one annotation at a time, which takes longer."""
+    """The same for a file with errors, one annotation at a time, which takes longer."""
     hint = "it needs images, categories and annotations in COCO's format"
-    found = parse_json(text, _UNCHECKED, f"{file} is no annotation file of COCO", hint)
+    found = parse_json(text, _UNCHECKED, f"{file} is not a COCO annotation file", hint)
     annotations = []
     for number, fields in enumerate(found.annotations):
         try:
@@ -139,12 +139,12 @@ def _sound_parts(text: str, file: Path, skipped: list[str]) -> _Document:
 
 
 def _labels(document: _Document, file: Path) -> dict[int, int]:
-    """The class number of each category by its id."""
+    """The class number of each category, by id."""
     for what in ("id", "name"):
         values = [getattr(category, what) for category in document.categories]
         twice = next((value for value in values if values.count(value) > 1), None)
         if twice is not None:
-            raise UserError(f"{file}: two categories have the {what} {twice!r}; give each its own")
+            raise UserError(f"{file}: two categories have the {what} {twice!r}: give each one its own")
     return {category.id: label for label, category in enumerate(document.categories)}
 
 
@@ -185,12 +185,12 @@ def _find(request: Request) -> tuple[Path, Path]:
         return found[part]
     if kind_of(folder / _INSTANCES) is not None:
         if request.part == "test":
-            raise request.missing_part(f"{folder} is one set; parts are folders, train/ and test/")
+            raise request.missing_part(f"{folder} has only one part; parts are folders, train/ and test/")
         return folder / _INSTANCES, folder / "images"
     parts = {name: folder / name for name in ("train", *_TESTS) if kind_of(folder / name / _INSTANCES)}
     if "train" not in parts:
         raise UserError(
-            f"{folder} is no set in COCO's format: it needs {_INSTANCES} and images/, or both in train/ and test/, or "
+            f"{folder} is not in the COCO format: it needs {_INSTANCES} and images/, or both in train/ and test/, or "
             "annotations/instances_train2017.json with train2017/"
         )
     if request.part != "test":
@@ -202,9 +202,9 @@ def _find(request: Request) -> tuple[Path, Path]:
 
 
 def _official(folder: Path) -> dict[str, tuple[Path, Path]] | None:
-    """Part -> annotation file and images, where a folder is laid out as COCO is published; else None.
+    """Part -> annotation file and images, if a folder has the published layout of COCO; else None.
 
-    Of several years the last one counts.
+    If there are several years, the last one is used.
     """
     annotations = folder / "annotations"
     if kind_of(annotations) != "folder":

@@ -17,7 +17,7 @@ from cacr.files import printable
 
 
 class DeepSource(FileSource):
-    """Files that are read without loss; all have the channels of the first one."""
+    """Files that are read without loss; all must have the number of channels of the first one."""
 
     deep = True
 
@@ -36,7 +36,7 @@ class DeepSource(FileSource):
 
     @property
     def channels(self) -> int:
-        """Of every image."""
+        """Number of channels of every image."""
         return self._channels
 
     def read_pixels(self, index: int) -> Tensor:
@@ -45,12 +45,12 @@ class DeepSource(FileSource):
         found = read_levels(self.paths[index], where)
         if len(found) != self._channels:
             raise UnreadableImageError(
-                where, f"{len(found)} channels, where the first image has {self._channels}"
+                where, f"{len(found)} channels, but the first image has {self._channels}"
             )
         return found
 
     def read(self, index: int, at_least: int | None = None) -> Image.Image:
-        """What a person sees of it."""
+        """The image as a picture for people."""
         return preview(self.read_pixels(index))
 
 
@@ -65,5 +65,5 @@ def open_deep(request: Request) -> DeepSource:
     number = {name: label for label, name in enumerate(classes)}
     names = [name for name in listing.names if name.split("/", 1)[0] in number]
     labels = [number[name.split("/", 1)[0]] for name in names]
-    note = Assumption(f"the {len(classes)} sub-folders of {folder} are taken for classes")
+    note = Assumption(f"the {len(classes)} sub-folders of {folder} are used as classes")
     return DeepSource(request.spec, folder, names, labels=labels, class_names=classes, notes=[note])

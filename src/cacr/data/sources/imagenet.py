@@ -1,4 +1,4 @@
-"""ImageNet and sets made of it: folders of images named for WordNet synsets."""
+"""ImageNet and its subsets: folders of images named after WordNet synsets."""
 
 import re
 from importlib.resources import files
@@ -14,7 +14,7 @@ _SYNSET = re.compile(r"n\d{8}")
 
 @SOURCES.register("imagenet")
 def open_imagenet(request: Request) -> FileSource:
-    """ImageNet-1K: a folder with train/ and val/, each with a folder for every synset."""
+    """ImageNet-1K: a folder with train/ and val/, each with one folder per synset."""
     return _open(request)
 
 
@@ -26,7 +26,7 @@ def open_imagenet100(request: Request) -> FileSource:
 
 @SOURCES.register("imagenet22k")
 def open_imagenet22k(request: Request) -> FileSource:
-    """ImageNet-22K: a folder with a folder for every synset; no test part."""
+    """ImageNet-22K: a folder with one folder per synset; no test part."""
     if request.part == "test":
         raise request.missing_part("ImageNet-22K has none; test on imagenet:PATH")
     return _open(request)
@@ -50,7 +50,7 @@ def _open(request: Request, wanted: list[str] | None = None) -> FileSource:
         classes = wanted
     if not any((folder / name).is_dir() for name in classes):
         raise UserError(
-            f"{folder} has no folders named for synsets, such as n01440764; "
-            "sort its images into one for each class"
+            f"{folder} has no folders named after synsets, such as n01440764; "
+            "sort its images into one folder per class"
         )
     return class_folders(request, list_images(folder, only=classes)).renumbered(classes)

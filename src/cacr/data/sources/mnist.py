@@ -35,9 +35,9 @@ def _open(name: str, dataset: Any, request: Request) -> ArraySource:
         if request.download:
             raise UserError(f"{name} could not be downloaded to {root}: {error}") from error
         raise not_found(name, [root / dataset.__name__ / "raw"]) from None
-    except Exception as error:  # torchvision's reader trusts the files
+    except Exception as error:  # torchvision's reader does not check the files
         raise UserError(
-            f"the files of {name} under {root} are damaged: {reason(error)}; fetch them again"
+            f"the files of {name} under {root} are damaged: {reason(error)}; download them again"
         ) from error
     images: torch.Tensor = stored.data.unsqueeze(1).expand(-1, 3, -1, -1)
     return ArraySource(name, images, labels=stored.targets.numpy(), class_names=stored.classes)

@@ -18,7 +18,7 @@ _TEST_FILES = ("test.jsonl", "val.jsonl")
 
 @SOURCES.register("pairs")
 def open_pairs(request: Request) -> FileSource:
-    """A .jsonl file with image (a file beside it) and captions (a list of sentences) on every line."""
+    """A .jsonl file with image (a file next to it) and captions (a list of sentences) on every line."""
     file = request.file()
     if request.part == "test":
         file = _test_file(request, file)
@@ -29,7 +29,7 @@ def open_pairs(request: Request) -> FileSource:
         names.append(name)
         captions.append(sentences)
     if not names:
-        raise UserError(f"{file} names no images")
+        raise UserError(f"{file} has no images")
     return FileSource(request.spec, file.parent, names, captions=captions)
 
 
@@ -37,7 +37,7 @@ def _test_file(request: Request, file: Path) -> Path:
     for name in _TEST_FILES:
         if file.name == "train.jsonl" and (file.parent / name).is_file():
             return file.parent / name
-    raise request.missing_part("there is no test.jsonl or val.jsonl beside a train.jsonl")
+    raise request.missing_part("there is no test.jsonl or val.jsonl next to train.jsonl")
 
 
 @dataclass(frozen=True)

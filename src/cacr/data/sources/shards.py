@@ -1,4 +1,4 @@
-"""Tar shards in the layout of webdataset, for data larger than a disk."""
+"""Tar shards in the layout of webdataset, for very large data."""
 
 import glob
 import math
@@ -21,32 +21,32 @@ from cacr.reading.documents import parse_json
 from cacr.reading.files import kind_of, open_file, read_text
 from cacr.reading.foreign import foreign
 
-_DIGITS = 18  # of a class's number: what 64 bits hold
+_DIGITS = 18  # of a class number: fits into 64 bits
 _LARGEST = 2**30  # bytes of one file in a shard; a damaged or sparse one can claim any size
 _MOST_SHARDS = 1_000_000
 _MOST_IMAGES = 10_000_000  # in one shard
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(\.\.-?\d+)?")
 _LETTERS = re.compile(r"[A-Za-z]\.\.[A-Za-z](\.\.-?\d+)?")
-# webdataset hands addresses to a shell inside quotes, so nothing may pass that could end them.
+# webdataset passes addresses to a shell inside quotes, so characters that could end the quotes are refused.
 _ADDRESS = re.compile(r"(https?|gs)://[\w./:%?=&~+@,-]+")
 
 
 @SOURCES.register("wds")
 def open_shards(request: Request) -> StreamSource:
-    """wds:PATTERN of tar shards, as wds:train-{000..099}.tar, or wds:INDEX.json; jpg with cls or txt."""
+    """wds:PATTERN of tar shards, such as wds:train-{000..099}.tar, or wds:INDEX.json; jpg with cls or txt."""
     try:
         import webdataset  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"the data {request.spec!r}", "shards") from None
     if request.part == "test":
-        raise request.missing_part("shards are all one part; name the test shards' own pattern")
+        raise request.missing_part("shards have only one part; give the pattern of the test shards")
     if request.argument.endswith(".json"):
         return TarSource(request.spec, _read_index(request))
     counted = [_count(path) for path in _local_shards(request)]
     labels = [label for _, found in counted for label in found]
     shards = [shard for shard, _ in counted]
     if not sum(shard.count for shard in shards):
-        raise UserError(f"the {len(shards)} shards of {request.spec} hold no images")
+        raise UserError(f"the {len(shards)} shards of {request.spec} have no images")
     known = len(labels) == sum(shard.count for shard in shards)
     notes = []
     if labels and not known:
@@ -58,10 +58,10 @@ class TarSource(StreamSource):
     """Tar shards: an image, and a ``cls`` or ``txt`` file of the same name."""
 
     def read_shard(self, shard: Shard) -> Iterator[Raw]:
-        """The images of a shard from front to back."""
+        """The images of a shard in order."""
         from webdataset.gopen import gopen
 
-        # Only an address is webdataset's to open: it would run a file's name of the form pipe:COMMAND.
+        # webdataset opens only addresses: it would run a file name of the form pipe:COMMAND.
         with foreign(f"{shard.url} cannot be opened"):
             stream = gopen(shard.url) if "://" in shard.url else open_file(Path(shard.url))
         with stream:
@@ -71,23 +71,23 @@ class TarSource(StreamSource):
 
 
 def _contents(stream: Any, where: str) -> Iterator[dict[str, Any]]:
-    """Name and content of each file of an archive that is read from front to back."""
-    archive = tarfile.open(fileobj=stream, mode="r|*")  # noqa: SIM115  (the stream is the caller's)
+    """Name and content of each file of an archive, in order."""
+    archive = tarfile.open(fileobj=stream, mode="r|*")  # noqa: SIM115  (the caller closes the stream)
     for member in archive:
         if member.isreg():
             _require_size(member, where)
             file = archive.extractfile(member)
             yield {"fname": member.name, "data": file.read() if file else b"", "__url__": where}
-        archive.members = []  # type: ignore[attr-defined]  # else every header stays in memory
+        archive.members = []  # type: ignore[attr-defined]  # otherwise every header stays in memory
 
 
 def _samples(files: Iterable[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
-    """Files of one name put together, as webdataset does it."""
+    """Combine files of the same name, as webdataset does."""
     from webdataset.tariterators import group_by_keys
 
     samples = iter(group_by_keys(files))
     while True:
-        with foreign(f"{where} cannot be read to its end"):
+        with foreign(f"{where} cannot be read completely"):
             sample = next(samples, None)
         if sample is None:
             return
@@ -97,7 +97,7 @@ def _samples(files: Iterable[dict[str, Any]], where: str) -> Iterator[dict[str, 
 def _require_size(member: tarfile.TarInfo, where: str) -> None:
     if not 0 <= member.size <= _LARGEST:
         raise UserError(
-            f"{where}, {member.name[:200]}: it is said to have {member.size:,} bytes; the shard is damaged"
+            f"{where}, {member.name[:200]}: its header says {member.size:,} bytes; the shard is damaged"
         )
 
 
@@ -111,7 +111,7 @@ def _label(content: bytes, where: str) -> int:
     text = content.strip()
     if not text.isdigit() or len(text) > _DIGITS:
         raise UserError(
-            f"{where}: its class is {text[:40].decode('ascii', 'replace')!r}, not a number from 0 on"
+            f"{where}: its class is {text[:40].decode('ascii', 'replace')!r}, not a number from 0"
         )
     return int(text)
 
@@ -126,7 +126,7 @@ def _count(path: Path) -> tuple[Shard, list[int]]:
     with open_file(path) as file:
         with foreign(f"{path} cannot be read as a tar archive"):
             archive = tarfile.open(fileobj=file)  # noqa: SIM115  (the file is closed)
-        # The same grouping that reading uses, with the place of the content instead of the content.
+        # The same grouping as for reading, with the position of the content instead of the content.
         for sample in _samples(_places(archive, str(path)), str(path)):
             if _image_suffix(sample) is None:
                 continue
@@ -153,12 +153,12 @@ def _local_shards(request: Request) -> list[Path]:
     pattern = str(request.path())
     if "://" in request.argument or pattern.startswith("pipe:"):
         raise UserError(
-            f"{request.spec}: shards on a server need an index that says how many images each holds; "
+            f"{request.spec}: shards on a server need an index with their numbers of images; "
             "write wds:INDEX.json (webdataset's widsindex makes one)"
         )
     if _expansions(pattern) > _MOST_SHARDS:
-        raise UserError(f"{request.spec[:200]} stands for more than {_MOST_SHARDS:,} shards")
-    with foreign(f"{request.spec[:200]} is no pattern of files"):
+        raise UserError(f"{request.spec[:200]} means more than {_MOST_SHARDS:,} shards")
+    with foreign(f"{request.spec[:200]} is not a pattern of files"):
         names = list(braceexpand(pattern))
     found = (sorted(glob.glob(name)) or [name] for name in names)  # noqa: PTH207  (may be absolute)
     paths = [Path(name) for names in found for name in names]
@@ -169,11 +169,11 @@ def _local_shards(request: Request) -> list[Path]:
 
 
 def _expansions(pattern: str) -> float:
-    """How many names a pattern stands for, at most: counted, because the library would make lists of them."""
+    """Upper limit of the number of names of a pattern; computed, because the library would create all of them."""
     alternatives, names = (
         [0.0],
         [1.0],
-    )  # of each brace that is open: those before the last comma, and after it
+    )  # for each open brace: names before the last comma, and after it
     begins = [0]
     escaped = False
     for place, sign in enumerate(pattern):
@@ -189,11 +189,11 @@ def _expansions(pattern: str) -> float:
         elif sign == "}" and len(names) > 1:
             inner = alternatives.pop() + names.pop()
             names[-1] *= max(inner, _length(pattern[begins.pop() : place]))
-    return math.prod(names)  # more than one where braces are left open
+    return math.prod(names)  # more than one if braces are not closed
 
 
 def _length(text: str) -> float:
-    """Of a range such as ``000..099`` or ``a..f``; nothing for other text."""
+    """Length of a range such as ``000..099`` or ``a..f``; 0 for other text."""
     found = _RANGE.fullmatch(text)
     if found is None:
         return 52.0 if _LETTERS.fullmatch(text) else 0.0
@@ -223,7 +223,7 @@ def _read_index(request: Request) -> list[Shard]:
         read_text(file), _INDEX, f"{file} is not an index of shards with url and nsamples"
     ).shardlist
     if not any(entry.nsamples for entry in entries):
-        raise UserError(f"{file} names no shards with images")
+        raise UserError(f"{file} has no shards with images")
     return [Shard(_checked_address(request, file, entry.url), entry.nsamples) for entry in entries]
 
 
@@ -234,7 +234,7 @@ def _checked_address(request: Request, file: Path, url: str) -> str:
             raise UserError(f"{file} names {path}, which does not exist")
         return str(path)
     if not _ADDRESS.fullmatch(url):
-        raise UserError(f"{file}: the address {url[:200]!r} is refused; use plain http, https or gs")
+        raise UserError(f"{file}: the address {url[:200]!r} is refused: use plain http, https or gs")
     if not request.download:
-        raise UserError(f"{file} names shards on a server ({url}); allow the network with --download")
+        raise UserError(f"{file} has shards on a server ({url}): allow downloads with --download")
     return url

@@ -32,7 +32,7 @@ def open_stl10(request: Request) -> ArraySource:
     labels = _read_labels(folder / f"{part}_y.bin", len(images), len(class_names))
     source = ArraySource("stl10", images, labels=labels, class_names=class_names)
     if request.part == "pretrain":
-        return source.with_notes(f"{unlabeled} is absent: pretraining on the images of train alone")
+        return source.with_notes(f"{unlabeled} is missing: pretraining uses only the images of train")
     return source
 
 
@@ -49,10 +49,10 @@ def _find(request: Request) -> Path:
 
 
 def _read_images(files: list[Path]) -> torch.Tensor:
-    """(N, 3, 96, 96) of several files, filled piece by piece: the unlabelled images take 2.8 GB, once."""
+    """(N, 3, 96, 96) of several files, filled in pieces: the unlabelled images take 2.8 GB only once."""
     for file in files:
         if not file.is_file() or file.stat().st_size % _IMAGE_BYTES:
-            raise UserError(f"{file} is missing or cut off; fetch stl10 again")
+            raise UserError(f"{file} is missing or cut off; download stl10 again")
     counts = [file.stat().st_size // _IMAGE_BYTES for file in files]
     require_memory(sum(counts) * _IMAGE_BYTES, f"{files[0].parent}")
     images = torch.empty((sum(counts), 3, _SIDE, _SIDE), dtype=torch.uint8)
@@ -67,21 +67,21 @@ def _read_images(files: list[Path]) -> torch.Tensor:
 
 
 def _read_labels(file: Path, images: int, classes: int) -> Indices:
-    """(images,) classes from 0 on; the file counts them from 1."""
+    """(images,) classes from 0; the file counts them from 1."""
     labels = np.frombuffer(read_bytes(_present(file)), dtype=np.uint8).astype(np.int64) - 1
     if len(labels) != images:
         raise UserError(
-            f"{file} has {len(labels):,} labels for {images:,} images: it is damaged; fetch stl10 again"
+            f"{file} has {len(labels):,} labels for {images:,} images: it is damaged; download stl10 again"
         )
     if np.any((labels < 0) | (labels >= classes)):
         raise UserError(
             f"{file} has labels that are not 1 to {classes}, the number of names in class_names.txt: "
-            "the set is damaged; fetch stl10 again"
+            "the data set is damaged; download stl10 again"
         )
     return labels
 
 
 def _present(file: Path) -> Path:
     if kind_of(file) is None:
-        raise UserError(f"{file} is missing; fetch stl10 again")
+        raise UserError(f"{file} is missing; download stl10 again")
     return file

@@ -1,4 +1,4 @@
-"""Images with boxes in the format of Pascal VOC."""
+"""Images with boxes in the Pascal VOC format."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from cacr.reading.files import kind_of, numbered_lines, read_text
 from cacr.reading.foreign import reason
 
 MOST_BYTES = 2**22
-"""Of one annotation file; those of Pascal VOC have a few thousand."""
+"""Largest annotation file, in bytes; those of Pascal VOC have a few thousand."""
 
 _PARTS = ("JPEGImages", "Annotations")
 _YEAR = re.compile(r"VOC\d{4}")
@@ -39,7 +39,7 @@ def open_voc(request: Request) -> AnnotatedSource:
             annotation = year / _PARTS[1] / f"{name}.xml"
             try:
                 found.append(_read(annotation, year / _PARTS[0] / image, skipped))
-            except ValueError as error:  # nobody knows what its image shows
+            except ValueError as error:  # without an annotation, the objects of the image are unknown
                 skipped.append(f"{annotation}: {error}")
             else:
                 names.append(f"{prefix}{_PARTS[0]}/{image}")
@@ -47,7 +47,7 @@ def open_voc(request: Request) -> AnnotatedSource:
         raise UserError(f"none of {len(skipped):,} annotation files of {folder} can be used: {skipped[0]}")
     if not names and request.part != "test":
         places = ", ".join(str(year / _PARTS[1]) for year in years)
-        raise UserError(f"there is no annotation at all in {places}: every image needs a file NAME.xml there")
+        raise UserError(f"there are no annotations in {places}: every image needs a file NAME.xml there")
     if not names:
         raise request.missing_part(f"{folder} lists no images for it")
     categories = sorted({box.name for _, _, boxes in found for box in boxes})
@@ -62,7 +62,7 @@ def open_voc(request: Request) -> AnnotatedSource:
 class _Box:
     """One object of an annotation file.
 
-    The file counts pixels from 1, and its last column and row belong to the object.
+    The file counts pixels from 1; its last column and row belong to the object.
     """
 
     def __init__(self, element: ElementTree.Element) -> None:
@@ -82,11 +82,11 @@ def _number(element: ElementTree.Element, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{name} is no number: {printable(text)[:50]}") from None
+        raise ValueError(f"{name} is not a number: {printable(text)[:50]}") from None
 
 
 def _read(file: Path, image: Path, skipped: list[str]) -> tuple[int, int, list[_Box]]:
-    """Height, width and sound boxes of an annotation file; what is left out is added to ``skipped``.
+    """Height, width and valid boxes of an annotation file; others are added to ``skipped``.
 
     Raises:
         ValueError: says why nothing of the file can be used.
@@ -112,17 +112,17 @@ def _parsed(file: Path) -> ElementTree.Element:
     if kind_of(file) is None:
         raise ValueError("there is no such file")
     text = read_text(file, MOST_BYTES)
-    # Entities let a short file stand for more than memory holds.
+    # With entities, a short file can fill the memory.
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise UserError(f"{file} defines entities, which an annotation does not need: it is not read")
+        raise UserError(f"{file} defines entities, which annotations do not need: it is not read")
     try:
         return ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ValueError(f"it is not readable as XML: {reason(error)}") from None
+        raise ValueError(f"it is not valid XML: {reason(error)}") from None
 
 
 def _size(root: ElementTree.Element, image: Path) -> tuple[int, int]:
-    """Height and width as the annotation gives them, else of the image; zeros where neither can be read."""
+    """Height and width from the annotation, else from the image; zeros if neither can be read."""
     texts = [(root.findtext(f"size/{name}") or "").strip() for name in ("height", "width")]
     if all(text.isdecimal() and 0 < len(text) < 6 and int(text) > 0 for text in texts):
         return int(texts[0]), int(texts[1])
@@ -134,7 +134,7 @@ def _size(root: ElementTree.Element, image: Path) -> tuple[int, int]:
 
 
 def _years(folder: Path) -> list[Path]:
-    """The folder itself, or those of the years in it."""
+    """The folder itself, or the folders of the years in it."""
     if all(kind_of(folder / name) == "folder" for name in _PARTS):
         return [folder]
     for place in (folder, folder / "VOCdevkit"):
@@ -142,7 +142,7 @@ def _years(folder: Path) -> list[Path]:
         if years:
             return years
     raise UserError(
-        f"{folder} is no set in the format of Pascal VOC: it needs {' and '.join(f'{n}/' for n in _PARTS)}, or folders "
+        f"{folder} is not in the Pascal VOC format: it needs {' and '.join(f'{n}/' for n in _PARTS)}, or folders "
         "such as VOC2007/ with these"
     )
 
@@ -152,7 +152,7 @@ def _lists(year: Path) -> Path:
 
 
 def _images(year: Path, request: Request, tested: bool) -> Iterator[str]:
-    """Names of the images of a part, without suffix; ``tested``: there is a list of test images in some year."""
+    """Names of the images of a part, without suffix; ``tested``: some year has a list of test images."""
     if kind_of(_lists(year)) is None:
         if request.part != "test":
             yield from sorted(path.stem for path in _listed(year / _PARTS[1], (".xml",)))
@@ -160,12 +160,14 @@ def _images(year: Path, request: Request, tested: bool) -> Iterator[str]:
     for file in _lists_of(year, request.part, tested):
         names = [inside(line.split()[0], f"{file}, line {number}") for number, line in numbered_lines(file)]
         published = any(kind_of(year / _PARTS[1] / f"{name}.xml") is not None for name in names)
-        if published or request.part != "test":  # those of the test images of later years are not
+        if (
+            published or request.part != "test"
+        ):  # annotations of the test images of later years are not published
             yield from names
 
 
 def _lists_of(year: Path, part: Part, tested: bool) -> list[Path]:
-    """The lists of a part: trainval and test; where no year has a test list, train and val."""
+    """The lists of a part: trainval and test; if no year has a test list, train and val."""
     names: dict[str, tuple[str, ...]] = {"train": ("train",), "test": ("val",)}
     if tested:
         names = {"train": ("trainval", "train"), "test": ("test",)}
