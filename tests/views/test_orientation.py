@@ -114,11 +114,11 @@ def test_the_setting_holds_for_all_views_and_is_read_from_text() -> None:
         preset = PRESETS["multicrop-cacr"].with_options(upright=value)
         assert not any(view.upright for view in preset.for_views(4))
     assert PRESETS["cifar"].with_options(upright="true") == PRESETS["cifar"]
-    with pytest.raises(SettingsError, match=r"upright: 0\.5 is neither true nor false"):
+    with pytest.raises(SettingsError, match=r"upright: 0\.5 is not true or false"):
         PRESETS["cifar"].with_options(upright=0.5)
     with pytest.raises(SettingsError, match="no setting 'local_upright'"):
         PRESETS["multicrop-swav"].with_options(local_upright=False)
-    with pytest.raises(SettingsError, match="flip means nothing with upright=false"):
+    with pytest.raises(SettingsError, match="flip has no effect with upright=false"):
         PRESETS["cifar"].with_options(upright=False, flip=0.2)
 
 

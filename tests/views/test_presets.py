@@ -133,7 +133,7 @@ def test_all_wrong_options_are_reported_at_once_with_the_nearest_names() -> None
     assert len(caught.value.problems) == 5
     assert "'gray'" in message and "grey" in message
     assert "'0.5' is not 2 numbers" in message
-    assert "'2.5' is not a whole number" in message
+    assert "'2.5' is not an integer" in message
     assert "'lots'" in message
     assert "'local_size'" in message
 

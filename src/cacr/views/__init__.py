@@ -1,4 +1,4 @@
-"""Many views of every image: batched augmentation, equal to torchvision's in distribution."""
+"""Make many views of every image: batched augmentation, with the same distribution as torchvision's."""
 
 from cacr.views.augmentation import Augmentation
 from cacr.views.presets import PRESETS, Preset, preset_for, probe_test, probe_train, shorter_side

@@ -1,4 +1,4 @@
-"""What one view of an image goes through, as data."""
+"""The description of an augmentation."""
 
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -8,36 +8,37 @@ from cacr.errors import SettingsError
 Interpolation = Literal["bilinear", "bicubic"]
 
 LARGEST = 4096
-"""Side of a view in pixels; no encoder takes more."""
+"""Largest side of a view in pixels; no encoder takes more."""
 
 
 @dataclass(frozen=True)
 class Augmentation:
     """One view: crop and resize, flip or orientation, colour jitter, greyscale, blur, solarise, in this order.
 
-    Every part means what the torchvision transform of that name means; ``upright`` is our own.
+    Every part works like the torchvision transform of the same name; only ``upright`` is new.
 
     Attributes:
         size: Side of the square output, in pixels.
-        scale: Smallest and largest share of the image's area in a random resized crop; ``None`` for
-            evaluation, where the shorter side is resized to ``resize`` and the centre is cut out.
+        scale: Smallest and largest share of the image's area in a random resized crop; ``None`` for evaluation, where
+            the shorter side is resized to ``resize`` and the centre is cropped.
         ratio: Smallest and largest width / height of a random crop.
         resize: Shorter side before the centre crop; unused with random crops.
         interpolation: Filter of the antialiased resize.
-        flip: Probability of a left-right flip, of images that are upright.
-        upright: Whether the images have an up. Without one (cells, aerial photos) a view has any of the eight
-            orientations of a square, flipped or not and turned by 0 to 3 quarters, all equally likely.
+        flip: Probability of a left-right flip, for images that are upright.
+        upright: Whether images have an upward direction. If not (cells, aerial photos), a view has one of the eight
+            orientations of a square, flipped or not and rotated by 0 to 3 quarter turns, all equally likely.
         jitter: Probability of colour jitter, whose four parts come in random order.
-        brightness: A factor from [max(0, 1 - brightness), 1 + brightness]; likewise contrast and saturation.
+        brightness: A random factor from [max(0, 1 - brightness), 1 + brightness]; the same for contrast and
+            saturation.
         contrast: See brightness.
         saturation: See brightness.
-        hue: A shift from [-hue, hue], in turns of the colour wheel; at most 0.5.
+        hue: A random shift from [-hue, hue], in turns of the colour wheel; at most 0.5.
         grey: Probability of greyscale (three equal channels).
         blur: Probability of Gaussian blur.
-        blur_kernel: Number of taps of the blur, odd.
+        blur_kernel: Size of the blur kernel, odd.
         blur_sigma: Smallest and largest standard deviation of the blur, in pixels.
         solarise: Probability of inverting all values at or above ``threshold``.
-        threshold: Where solarising starts, in [0, 1].
+        threshold: Smallest value that is inverted, in [0, 1].
     """
 
     size: int
@@ -115,7 +116,7 @@ class Augmentation:
         return found
 
     def describe(self) -> str:
-        """The settings that are not the default, for listings: ``size=32 scale=0.2,1 jitter=1 ...``."""
+        """The settings that differ from the defaults, for listings: ``size=32 scale=0.2,1 jitter=1 ...``."""
         parts = [f"size={self.size}"]
         for field in fields(self)[1:]:
             value = getattr(self, field.name)

@@ -1,22 +1,22 @@
-"""Gaussian blur of a batch, each image with its own width."""
+"""Gaussian blur of a batch, with a different width for each image."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_NOTHING = 1e-7  # a weight below this changes no value by more than float32 itself does
+_NOTHING = 1e-7  # smaller weights change values by less than the rounding of float32
 
 
 def half_kernels(sigma: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """Each item's normalised weights w(d) ~ exp(-d^2 / 2 sigma^2) at distances d = 0, 1 ... radius.
+    """The normalised weights w(d) ~ exp(-d^2 / 2 sigma^2) of each item, at distances d = 0, 1 ... radius.
 
     Args:
         sigma: (items,); 0 for no blur.
-        radius: (items,) taps to each side.
+        radius: (items,) kernel pixels on each side.
 
     Returns:
-        Float32 (items, largest radius + 1), zero beyond an item's radius; and for each item the distance
-        beyond which all weights are as good as zero.
+        Float32 (items, largest radius + 1), zero beyond an item's radius; and for each item the distance beyond which
+        all weights are practically zero.
     """
     distance = torch.arange(int(radius.max()) + 1)
     width = sigma[:, None].double().clamp_min(1e-3)
@@ -28,8 +28,8 @@ def half_kernels(sigma: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
 def blur(planes: Tensor, half: Tensor) -> None:
     """Separable blur with reflected borders, in place.
 
-    The image is cut into bands of some rows, and each band with ``reach`` rows above and below is one product
-    with the same small matrix; then the same for columns. This takes a fraction of the time of a convolution.
+    The image is divided into bands of rows. Each band, with ``reach`` rows above and below, is multiplied by the same
+    small matrix; then the same for columns. This takes a fraction of the time of a convolution.
 
     Args:
         planes: (3, items, size, size).
@@ -47,7 +47,7 @@ def blur(planes: Tensor, half: Tensor) -> None:
     shared = [one.expand(size // block, block, window) for one in matrix.unbind()]
     for of_channel, made in zip(bands.unbind(), rows.unbind(), strict=True):
         for one, band, out in zip(shared, of_channel.unbind(), made.unbind(), strict=True):
-            torch.bmm(one, band, out=out)  # overlapping bands, multiplied where they are, without a copy
+            torch.bmm(one, band, out=out)  # overlapping bands, multiplied in place, without a copy
     columns = rows.flatten(2, 3).unfold(3, window, block).reshape(channels, items, -1, window)
     torch.matmul(columns, matrix.transpose(1, 2), out=planes.view(channels, items, -1, block))
 
@@ -57,11 +57,11 @@ def _block(size: int) -> int:
 
 
 def _band_matrix(half: Tensor, block: int) -> Tensor:
-    """(items, block, block + 2 reach): row i holds the kernel, centred at column i + reach."""
+    """(items, block, block + 2 reach): row i has the kernel, centred at column i + reach."""
     items, reach = half.shape[0], half.shape[1] - 1
     kernel = torch.cat([half.flip(1)[:, :-1], half], dim=1)
     matrix = half.new_zeros(items, block, block + 2 * reach)
-    # the kernel's columns are one further in each row: a diagonal band seen through strides
+    # each row has the kernel one column further: a diagonal band, made with strides
     stride = matrix.stride()
     band = matrix.as_strided((items, block, 2 * reach + 1), (stride[0], stride[1] + 1, 1))
     band.copy_(kernel[:, None].expand_as(band))

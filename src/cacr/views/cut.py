@@ -1,4 +1,4 @@
-"""Crop, resize and flip of one image of any size, in a loader's worker."""
+"""Crop, resize and flip one image of any size, in a loader worker."""
 
 import math
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from cacr.views.draws import draw_crops
 
 
 def cut_out(image: Image.Image | Tensor, run: Sequence[Augmentation], generator: torch.Generator) -> Tensor:
-    """Views of one image, cropped, resized, flipped and turned.
+    """Views of one image, cropped, resized, flipped and rotated.
 
     Args:
         image: RGB, or float32 (channels, height, width) from 0 to 255, of any size.
-        run: What each view goes through; all of one size and filter.
+        run: Augmentation of each view; all with the same size and filter.
         generator: On the CPU.
 
     Returns:
-        (views, channels, size, size), uint8 of RGB and else float32.
+        (views, channels, size, size), uint8 for RGB, otherwise float32.
     """
     if isinstance(image, Tensor):
         pixels = image.unsqueeze(0)
@@ -36,10 +36,10 @@ def cut_out(image: Image.Image | Tensor, run: Sequence[Augmentation], generator:
     low, high = crops.low.int().tolist(), crops.high.int().tolist()
     flip, turn = crops.flip.tolist(), crops.turn.tolist()
     made = torch.empty(len(run), pixels.shape[1], size, size, dtype=pixels.dtype)
-    with torch.inference_mode():  # for its speed; the views stay ordinary tensors
+    with torch.inference_mode():  # for speed; the views are still ordinary tensors
         for i in range(len(run)):
             region = pixels[:, :, low[i][0] : high[i][0], low[i][1] : high[i][1]]
-            # on uint8 images in channels-last order this is Pillow's filter, at several times the speed
+            # for uint8 images in channels-last order this is Pillow's filter, but several times faster
             region = region.contiguous(memory_format=torch.channels_last)
             whole = interpolate(region, resized[i], mode=run[0].interpolation, antialias=True)
             top, left = offset[i]
@@ -49,14 +49,14 @@ def cut_out(image: Image.Image | Tensor, run: Sequence[Augmentation], generator:
             if turn[i]:
                 view = view.rot90(turn[i], (1, 2))
             made[i] = view
-    return made.clamp_(0, 255) if made.is_floating_point() else made  # the cubic filter overshoots
+    return made.clamp_(0, 255) if made.is_floating_point() else made  # the cubic filter can overshoot
 
 
 def shortest_side(view: Augmentation) -> int:
-    """Shorter side from which even the smallest crop still has a pixel for every pixel of the view.
+    """Shorter side at which even the smallest crop has at least one image pixel per pixel of the view.
 
-    A larger image may be decoded at a fraction of its size as long as its shorter side stays this long. An
-    ordinary crop then has about two pixels for one, and the difference to a full decode cannot be seen.
+    A larger image may be decoded at a fraction of its size if its shorter side stays at least this long. An average
+    crop then has about two image pixels per pixel, and the difference to full decoding is not visible.
     """
     if view.scale is None:
         assert view.resize is not None

@@ -16,14 +16,14 @@ from cacr.views.augmentation import Augmentation
 Array = NDArray[np.float64]
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
-_ATTEMPTS = 10  # as torchvision: this many tries at a crop that fits, then a central one
+_ATTEMPTS = 10  # as in torchvision: tries for a crop that fits, then a central one
 
 
 class Rows:
     """Tensors with one row per item each."""
 
     def take(self, index: Tensor) -> Self:
-        """The items of ``index``, in its order."""
+        """The items of ``index``, in this order."""
         return type(self)(*(value[index] for value in vars(self).values()))
 
     @classmethod
@@ -36,16 +36,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Crops(Rows):
-    """Where each item looks: a window of the image that fills the view.
+    """The crop of each item: a window of the image that fills the view.
 
     Attributes:
         start: (items, 2) first row and column of the window, in pixels of the image.
         extent: (items, 2) its height and width.
-        low: (items, 2) first row and column that the filter of the resize may read: the window's for a crop
-            that is resized afterwards, 0 for a resized image that is cropped afterwards.
-        high: (items, 2) one past the last row and column it may read.
-        flip: (items,) bool, left and right exchanged.
-        turn: (items,) quarter turns after that, counter-clockwise as those of ``numpy.rot90``: 0 to 3.
+        low: (items, 2) first row and column that the resize filter may read: that of the window for a crop that is
+            resized afterwards, 0 for a resized image that is cropped afterwards.
+        high: (items, 2) one past the last row and column that it may read.
+        flip: (items,) bool, flipped from left to right.
+        turn: (items,) quarter turns after the flip, counter-clockwise as in ``numpy.rot90``: 0 to 3.
     """
 
     start: Tensor
@@ -58,16 +58,16 @@ class Crops(Rows):
 
 @dataclass(frozen=True)
 class Colours(Rows):
-    """What happens to each item's colours.
+    """The colour changes of each item.
 
     Attributes:
         jittered: (items,) bool.
         order: (items, 4) the parts of colour jitter (``BRIGHTNESS`` ...) in the order they are applied.
-        factor: (items, 4) their factors, by part: 1, 1, 1, 0 leave the image as it is.
+        factor: (items, 4) their factors, by part: 1, 1, 1, 0 change nothing.
         grey: (items,) bool.
-        sigma: (items,) of the blur; 0 for none.
-        radius: (items,) taps of the blur to each side of the centre.
-        threshold: (items,) solarising inverts values from here up; infinite for none.
+        sigma: (items,) sigma of the blur; 0 for none.
+        radius: (items,) kernel pixels of the blur on each side of the centre.
+        threshold: (items,) solarising inverts values from this one on; infinite for none.
     """
 
     jittered: Tensor
@@ -80,7 +80,7 @@ class Colours(Rows):
 
 
 def _uniform(shape: tuple[int, ...], low: float, high: float, generator: torch.Generator) -> Tensor:
-    # float64, so that no draw below 1 rounds up to 1 when it is scaled to a pixel position
+    # float64, so that no number below 1 is rounded to 1 when it is scaled to a pixel position
     return torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
 
 
@@ -89,20 +89,20 @@ def _coin(items: int, probability: float, generator: torch.Generator) -> Tensor:
 
 
 def _groups(run: Sequence[Augmentation], images: int) -> list[tuple[Augmentation, int]]:
-    # neighbours that are equal share a draw, because a draw costs the same for one view as for ten
+    # equal neighbours share one call, because a call costs the same for one view as for ten
     return [(view, images * len(list(views))) for view, views in groupby(run)]
 
 
 def draw_crops(
     run: Sequence[Augmentation], images: int, height: int, width: int, generator: torch.Generator
 ) -> Crops:
-    """Crops of all views of ``images`` images of one size (height, width); view by view."""
+    """Crops of all views of ``images`` images of one size (height, width), view by view."""
     groups = _groups(run, images)
     return Crops.join([_draw_crops(view, items, height, width, generator) for view, items in groups])
 
 
 def _draw_crops(view: Augmentation, items: int, height: int, width: int, generator: torch.Generator) -> Crops:
-    # in NumPy, whose calls cost less: loader workers draw for one image at a time
+    # in NumPy, whose calls are cheaper: loader workers draw for one image at a time
     drawn = torch.rand((items, 2 * _ATTEMPTS + 3), generator=generator, dtype=torch.float64).numpy()
     if view.scale is None:
         start, extent = _centre_windows(view, items, height, width)
@@ -122,7 +122,7 @@ def _draw_crops(view: Augmentation, items: int, height: int, width: int, generat
 
 
 def _orientations(view: Augmentation, drawn: Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Flips and quarter turns, (items,), from one draw in [0, 1) each; all eight alike where nothing is upright."""
+    """Flips and quarter turns, (items,), from one number in [0, 1) each; all eight equally likely if not upright."""
     if view.upright:
         return drawn < view.flip, np.zeros(len(drawn), dtype=np.int64)
     eighth = (8 * drawn).astype(np.int64)
@@ -130,7 +130,7 @@ def _orientations(view: Augmentation, drawn: Array) -> tuple[NDArray[np.bool_], 
 
 
 def _random_windows(view: Augmentation, drawn: Array, height: int, width: int) -> tuple[Array, Array]:
-    """Start and extent, (items, 2), from draws in [0, 1): areas, ratios and a place."""
+    """Start and extent, (items, 2), from numbers in [0, 1): areas, ratios and a position."""
     assert view.scale is not None
     smallest, largest = (height * width * share for share in view.scale)
     narrow, wide = view.ratio
@@ -142,7 +142,7 @@ def _random_windows(view: Augmentation, drawn: Array, height: int, width: int) -
     extent = np.stack([h[first], w[first]], axis=1)
     start = np.floor(drawn[:, 2 * _ATTEMPTS : 2 * _ATTEMPTS + 2] * (np.array([height, width]) - extent + 1))
     lost = ~fits[first]
-    if lost.any():  # no attempt fits: the largest central crop whose ratio is allowed
+    if lost.any():  # no attempt fits: use the largest central crop with an allowed ratio
         central = min(max(width / height, narrow), wide)
         extent[lost] = min(height, round(width / central)), min(width, round(height * central))
         start[lost] = (np.array([height, width]) - extent[lost]) // 2
@@ -160,7 +160,7 @@ def _centre_windows(view: Augmentation, items: int, height: int, width: int) -> 
 
 
 def draw_colours(run: Sequence[Augmentation], images: int, generator: torch.Generator) -> Colours:
-    """What happens to the colours of all views of ``images`` images; view by view."""
+    """The colour changes of all views of ``images`` images, view by view."""
     return Colours.join([_draw_colours(view, items, generator) for view, items in _groups(run, images)])
 
 

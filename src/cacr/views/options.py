@@ -1,9 +1,9 @@
-"""Values of settings from text, as the command line gives them."""
+"""Parse values of settings from text of the command line."""
 
 from typing import Any
 
 _LARGEST = 1e30
-"""Magnitude of a number; float32, in which views are made, ends soon above it."""
+"""Largest absolute value of a number; views are float32, which ends not far above it."""
 
 _PAIRS = {"scale", "ratio", "blur_sigma"}
 _OF_CHANNELS = {"mean", "std"}
@@ -13,7 +13,7 @@ _FLAGS = {"upright"}
 
 
 def _numbers(value: Any, count: int | None) -> tuple[float, ...]:
-    """So many numbers; of None any number of them, one for each channel."""
+    """``count`` numbers; any number of them if ``count`` is None, one per channel."""
     parts = value.split(",") if isinstance(value, str) else value
     try:
         numbers = tuple(float(part) for part in parts)
@@ -31,14 +31,14 @@ def _flag(value: Any) -> bool:
         return value
     if str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"
-    raise ValueError(f"{repr(value)[:80]} is neither true nor false")
+    raise ValueError(f"{repr(value)[:80]} is not true or false")
 
 
 def parse(name: str, value: Any) -> Any:
-    """The value of the setting ``name``; text is read, and other values are checked for their shape.
+    """The value of the setting ``name``; text is parsed, and other values are checked for their shape.
 
     Raises:
-        ValueError: The value cannot be one of this setting.
+        ValueError: The value does not fit the setting.
     """
     if name == "scale" and (value is None or value == "none"):
         return None
@@ -53,6 +53,6 @@ def parse(name: str, value: Any) -> Any:
     number = _numbers((value,), 1)[0]
     if name in _WHOLE:
         if number != int(number):
-            raise ValueError(f"{repr(value)[:80]} is not a whole number")
+            raise ValueError(f"{repr(value)[:80]} is not an integer")
         return int(number)
     return number

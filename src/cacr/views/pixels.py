@@ -1,4 +1,4 @@
-"""From what an encoder takes back to pixels that a person can look at."""
+"""Convert normalised images back to pixels for people."""
 
 from collections.abc import Sequence
 
@@ -7,25 +7,25 @@ from torch import Tensor
 
 
 def unnormalised(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """Images (..., 3, h, w) with the normalisation undone: float32, about 0 to 1.
+    """Undo the normalisation of images (..., 3, h, w): float32, about 0 to 1.
 
     Args:
         images: normalised, (..., 3, h, w).
-        mean: of each channel, that was subtracted.
-        std: of each channel, that was divided by.
+        mean: mean per channel that was subtracted.
+        std: standard deviation per channel that was divided by.
     """
     m, s = (torch.tensor(values).view(-1, 1, 1) for values in (mean, std))
     return images.cpu().float() * s + m
 
 
 def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """The way back: uint8 (..., 3, h, w) as an encoder takes them, in float32."""
+    """Normalise uint8 images (..., 3, h, w) for an encoder, in float32."""
     m, s = (torch.tensor(values).view(-1, 1, 1) for values in (mean, std))
     return (pixels.float() / 255 - m) / s
 
 
 def as_rgb(images: Tensor) -> Tensor:
-    """(..., 3, h, w) of any number of channels: the first three, or the first one three times."""
+    """(..., 3, h, w) from any number of channels: the first three, or the first one three times."""
     channels = images.shape[-3]
     return (
         images[..., :3, :, :]
@@ -35,5 +35,5 @@ def as_rgb(images: Tensor) -> Tensor:
 
 
 def as_bytes(images: Tensor) -> Tensor:
-    """Values of 0 to 1 as uint8 of 0 to 255; what is outside is cut off."""
+    """Values from 0 to 1 as uint8 from 0 to 255; values outside are clipped."""
     return images.mul(255).round().clamp(0, 255).to(torch.uint8)

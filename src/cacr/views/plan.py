@@ -1,4 +1,4 @@
-"""From drawn colours to steps on chunks of planes."""
+"""Plan the colour changes of all items, and apply them to chunks of planes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,27 +14,27 @@ from cacr.views.workspace import Workspace
 # Groups of items in the order of a plan: blends but no hue step; the hue step after 3, 2, 1 and 0 blends; no
 # jitter.
 _NO_HUE, _HUE_LAST, _HUE_FIRST, _NO_JITTER = 0, 1, 4, 5
-# Pixels of planes blurred together on a CPU: few enough that temporary values find room in memory at hand.
+# Pixels of planes blurred together on a CPU: few enough to keep temporary values small.
 _GROUP_CPU = 49_152
-# Pixels of an item for each thread from which items with different steps are changed one after the other.
+# From this number of pixels per item and thread on, items with different steps are changed one by one.
 _LARGE_CPU = 16_384
-_SLOTS = 6  # three blends before the hue and three after it, of which an item takes part in three
+_SLOTS = 6  # three blends before the hue and three after it; each item uses three of them
 
 
 class ColourPlan:
-    """What happens to the colours of all items, worked out once, carried out chunk by chunk.
+    """The colour changes of all items, computed once, applied chunk by chunk.
 
-    Colour jitter has its four parts in an order of its own for each item. Three of them are one operation
-    with different coefficients (`blend`), so all that is left of the order is how many blends come before the
-    hue. The plan begins with the items that have most of them, and every step then works on a slice: one hue
-    step for all, no loop over images, no gathering.
+    The four parts of colour jitter have a different order for each item. Three of them are the same operation with
+    different coefficients (`blend`), so only the number of blends before the hue matters. The plan starts with the
+    items that have the most of them; every step then works on a slice: one hue step for all, no loop over images,
+    no gathering.
 
     Args:
-        colours: For all items, on the CPU.
-        device: Of the planes.
+        colours: Colour changes of all items, on the CPU.
+        device: Device of the planes.
 
     Attributes:
-        order: (items,) item numbers in the order in which `apply` wants their planes, on the CPU.
+        order: (items,) item numbers in the order in which `apply` needs their planes, on the CPU.
     """
 
     def __init__(self, colours: Colours, device: torch.device) -> None:
@@ -43,7 +43,7 @@ class ColourPlan:
         before = torch.where(no_hue, 3, (colours.order == HUE).int().argmax(dim=1))
         group = torch.where(no_hue, _NO_HUE, _HUE_FIRST - before)
         group = torch.where(colours.jittered, group, _NO_JITTER)
-        # items with the same steps become neighbours, too: a step that is alone is faster than a blend
+        # items with the same steps also become neighbours: a single step is faster than a blend
         self.order = (group * 27 + steps @ torch.tensor([9, 3, 1])).argsort(stable=True)
 
         self._colours = colours = colours.take(self.order)
@@ -77,7 +77,7 @@ class ColourPlan:
 
         Args:
             planes: (3, items, size, size) in [0, 1], of consecutive items of `order`.
-            first: Where in `order` they begin.
+            first: Their first position in `order`.
             workspace: For temporary planes.
         """
         flat = planes.flatten(2)
@@ -88,7 +88,7 @@ class ColourPlan:
                 self._adjust_hue(flat, first, last, workspace)
             for begin, end in self._runs(slot, first, last, by_kind):
                 self._blend(flat[:, begin - first : end - first], begin, end, slot, workspace)
-        # blur and solarising differ between items: few at a time, large ones alone
+        # blur and solarising differ between items: a few at a time, large ones alone
         group = last - first
         if planes.device.type == "cpu" and any(self._blurred[first:last] + self._solarised[first:last]):
             group = max(1, _GROUP_CPU // flat.shape[2])
@@ -100,7 +100,9 @@ class ColourPlan:
         flat = planes.flatten(2)
         last = first + flat.shape[1]
         grey = self._grey[first:last]
-        channels = slice(0, 1) if all(grey) else slice(None)  # three equal ones need the rest of the way once
+        channels = (
+            slice(0, 1) if all(grey) else slice(None)
+        )  # of three equal channels, only one has to be processed
         if any(grey):
             grey_planes = luma(flat, workspace("scratch", *flat.shape[1:]))
             if all(grey):
@@ -113,7 +115,7 @@ class ColourPlan:
             planes[1:] = planes[:1]
 
     def _runs(self, slot: int, first: int, last: int, by_kind: bool) -> list[tuple[int, int]]:
-        """Begin and end of the items that take part in a slot; with ``by_kind``, of each run with the same step."""
+        """Begin and end of the items in a slot; with ``by_kind``, of each group with the same step."""
         first, last = max(first, self._parts[slot][0]), min(last, self._parts[slot][1])
         if first >= last:
             return []
@@ -142,7 +144,7 @@ class ColourPlan:
     def _blur(self, planes: Tensor, numbers: list[int]) -> None:
         reach = max(self._reach[number] for number in numbers)
         half = self._half[:, : reach + 1]
-        # a slice is a view, and takes a fraction of the time of a list of numbers
+        # a slice is a view, and much faster than a list of numbers
         rows = half[numbers[0] : numbers[0] + 1] if len(numbers) == 1 else half[numbers]
         blur(planes, rows.to(planes.device))
 
@@ -153,7 +155,7 @@ class ColourPlan:
 def _on_some(
     planes: Tensor, flags: Sequence[bool], first: int, change: Callable[[Tensor, list[int]], None]
 ) -> None:
-    """Change in place the planes that are flagged; ``change`` gets them and their numbers, from ``first``."""
+    """Change the flagged planes in place; ``change`` gets them and their numbers, from ``first``."""
     chosen = [number for number, flag in enumerate(flags) if flag]
     numbers = [first + number for number in chosen]
     if len(chosen) == len(flags):
@@ -166,5 +168,5 @@ def _on_some(
 
 
 def _worth_a_call(planes: Tensor) -> bool:
-    """Whether one item keeps every thread busy for much longer than a call takes."""
+    """Whether one item has much more work for every thread than the overhead of a call."""
     return planes.device.type == "cpu" and planes.shape[2] >= _LARGE_CPU * torch.get_num_threads()

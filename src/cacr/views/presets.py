@@ -1,4 +1,4 @@
-"""Augmentations by name: every recipe's views, as data."""
+"""Presets: named sets of augmentations."""
 
 from dataclasses import dataclass, fields, replace
 from itertools import cycle, islice
@@ -16,13 +16,13 @@ class Preset:
     """The views of an image, by name.
 
     Attributes:
-        name: As the command line knows it.
+        name: Name on the command line.
         summary: One line for listings.
-        views: What the views go through, repeated in turn when more are asked for.
-        mean: Of each channel, subtracted from values in [0, 1].
-        std: Of each channel, divided by.
-        local: For multi-crop: what all further views go through, instead of repeating ``views``.
-        default_views: Number of views where nothing else is asked for.
+        views: Augmentations of the views, repeated in turn for more views.
+        mean: Mean per channel, subtracted from values in [0, 1].
+        std: Standard deviation per channel, divided by.
+        local: For multi-crop: augmentation of all further views, instead of repeating ``views``.
+        default_views: Default number of views.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Preset:
     def __post_init__(self) -> None:
         if min(self.std) <= 0:
             raise SettingsError([f"std is {','.join(map(str, self.std))}; all three must be more than 0"])
-        # listings take the first line of a registered thing's documentation
+        # listings use the first line of the docstring
         object.__setattr__(self, "__doc__", self.summary)
 
     @property
@@ -46,30 +46,30 @@ class Preset:
 
     @property
     def upright(self) -> bool:
-        """Whether the images are taken to have an up."""
+        """Whether images are assumed to have an upward direction."""
         return self.views[0].upright
 
     def for_views(self, count: int, weak: int = 0) -> tuple[Augmentation, ...]:
-        """The augmentation of each of ``count`` views, of which the last ``weak`` keep the colours as they are."""
+        """The augmentation of each of ``count`` views; the last ``weak`` ones do not change colours."""
         if self.local is None:
             made = tuple(islice(cycle(self.views), count))
             return made[: count - weak] + tuple(_weak(view) for view in made[count - weak :])
         return (self.views + (self.local,) * (count - len(self.views)))[:count]
 
     def resized(self, size: int) -> Self:
-        """The same views with ``size`` pixels a side; local views, blur and evaluation size in proportion."""
+        """The same views with a side of ``size`` pixels; local views, blur and evaluation size are scaled too."""
         ratio = size / self.size
         local = None if self.local is None else _resized(self.local, max(1, round(self.local.size * ratio)))
         return replace(self, views=tuple(_resized(view, size) for view in self.views), local=local)
 
     def with_options(self, **options: Any) -> Self:
-        """The preset with some settings replaced, given as values or as text from the command line.
+        """The preset with some settings replaced, given as values or as text of the command line.
 
-        Names are those of `Augmentation` (``local_`` before the name for the local views of a multi-crop preset)
-        and those that are told of the images and hold for all views: ``upright``, ``mean`` and ``std``.
+        Names are those of `Augmentation` (with the prefix ``local_`` for the local views of a multi-crop preset), and
+        ``upright``, ``mean`` and ``std``, which hold for all views.
 
         Raises:
-            SettingsError: Unknown names or unusable values, all of them at once.
+            SettingsError: Lists all unknown names and wrong values.
         """
         known = option_names(local=self.local is not None)
         problems, values = [], {}
@@ -83,7 +83,7 @@ class Preset:
                 problems.append(f"{name}: {error}")
         turned = not values.get("upright", self.upright)
         problems += [
-            f"{name} means nothing with upright=false, where all orientations are alike: leave it out"
+            f"{name} has no effect with upright=false, where all orientations are equally likely: leave it out"
             for name in ("flip", "local_flip")
             if turned and name in values
         ]
@@ -106,13 +106,13 @@ _OF_THE_IMAGES = frozenset({"upright", "mean", "std"})
 
 
 def option_names(*, local: bool) -> frozenset[str]:
-    """Names that `Preset.with_options` takes; with ``local``, those of a multi-crop preset."""
+    """Names that `Preset.with_options` accepts; with ``local``, those of a multi-crop preset."""
     of_local = {f"local_{name}" for name in _OF_A_VIEW - _OF_THE_IMAGES} if local else set()
     return _OF_A_VIEW | _OF_THE_IMAGES | of_local
 
 
 def _weak(view: Augmentation) -> Augmentation:
-    """The crop and the flip alone."""
+    """Only the crop and the flip."""
     return replace(view, jitter=0.0, grey=0.0, blur=0.0, solarise=0.0)
 
 
@@ -125,22 +125,22 @@ def _resized(view: Augmentation, size: int) -> Augmentation:
 
 
 def shorter_side(size: int) -> int:
-    """Shorter side of an image before its centre is cut out: 32 for 32, 70 for 64, 256 for 224."""
+    """Shorter side of an image before the centre crop: 32 for 32, 70 for 64, 256 for 224."""
     if size <= 32:
         return size
     return round(size * (70 / 64 if size <= 64 else 256 / 224))
 
 
 def probe_train(size: int, mean: Statistics, std: Statistics) -> Preset:
-    """Views for training a classifier on frozen features: crop and flip, no change of colours."""
+    """Views to train a classifier on frozen features: crop and flip, no colour changes."""
     scale = (0.2, 1.0) if size <= 32 else (0.08, 1.0)
     view = Augmentation(size, scale=scale)
-    summary = "training a probe: random resized crop and flip, colours untouched"
+    summary = "training a probe: random resized crop and flip, no colour changes"
     return Preset("probe-train", summary, (view,), mean, std, default_views=1)
 
 
 def probe_test(size: int, mean: Statistics, std: Statistics) -> Preset:
-    """The one view for evaluation: shorter side resized, centre cut out."""
+    """The evaluation view: resize the shorter side, crop the centre."""
     view = Augmentation(size, scale=None, resize=shorter_side(size), flip=0.0)
     return Preset("probe-test", "evaluation: resize and centre crop", (view,), mean, std, default_views=1)
 
@@ -153,7 +153,7 @@ def _add(preset: Preset) -> None:
 
 
 def preset_for(image_size: int) -> str:
-    """Name of the preset for ordinary photos whose shorter side has ``image_size`` pixels."""
+    """Name of the preset for photos whose shorter side has ``image_size`` pixels."""
     if image_size <= 48:
         return "cifar"
     return "stl" if image_size <= 128 else "moco-v2"
@@ -232,7 +232,7 @@ _add(
 _add(
     Preset(
         "clip",
-        "224 px, ImageNet statistics: large crops, neither mirrored nor recoloured, so that captions stay true",
+        "224 px, ImageNet statistics: large crops, no flips and no colour changes, so that captions stay true",
         (Augmentation(224, scale=(0.5, 1.0), flip=0.0),),
         *IMAGENET,
         default_views=1,
@@ -241,7 +241,7 @@ _add(
 _add(
     Preset(
         "digits",
-        "32 px, MNIST statistics: crops that keep most of a digit, never mirrored, no colour",
+        "32 px, MNIST statistics: crops that keep most of a digit, no flips, no colour changes",
         (Augmentation(32, scale=(0.4, 1.0), flip=0.0, jitter=0.8, brightness=0.4, contrast=0.4),),
         *MNIST,
     )

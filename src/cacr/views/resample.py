@@ -11,22 +11,22 @@ from cacr.views.workspace import Workspace
 
 
 class Resampler:
-    """The separable filter with which Pillow and torchvision resize, for a window of its own in each image.
+    """The separable resize filter of Pillow and torchvision, with a different window for each image.
 
-    Along one axis, output pixel i of ``size`` looks at c_i = start + (i + 1/2) extent / size and weighs input
-    pixel j by f((j + 1/2 - c_i) / max(extent / size, 1)), normalised to one over the pixels that may be read;
-    f is the triangle or the cubic (a = -1/2) kernel. Flips are the same filter with its rows in reverse order. A
-    view M that is flipped and turned by k quarters is a flip of its rows, one of its columns, and for odd k a
-    transpose, all of which permute pixels: rot90(M, 1) = fliplr(M)^T, rot90(M, 2) = flipud(fliplr(M)),
-    rot90(M, 3) = flipud(M)^T.
+    Along one axis, output pixel i of ``size`` is centred at c_i = start + (i + 1/2) extent / size; the weight of
+    input pixel j is f((j + 1/2 - c_i) / max(extent / size, 1)), normalised to sum one over the pixels that may be
+    read; f is the triangle or the cubic (a = -1/2) kernel. Flips are the same filter with its rows in reverse order.
+    A view M that is flipped and rotated by k quarter turns is a flip of its rows, one of its columns, and for odd k a
+    transpose, which all permute pixels: rot90(M, 1) = fliplr(M)^T, rot90(M, 2) = flipud(fliplr(M)), rot90(M, 3) =
+    flipud(M)^T.
 
     Args:
         crops: The windows of all items, on the CPU.
-        height: Of the images.
-        width: Of the images.
+        height: Height of the images.
+        width: Width of the images.
         size: Side of the output.
         interpolation: The kernel.
-        device: Of the images.
+        device: Device of the images.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Resampler:
         self._centre = centre.to(device, non_blocking=True).unsqueeze(3)  # (2, items, size, 1)
         self._reach = reach.to(device, non_blocking=True).unsqueeze(3)  # (2, items, 1, 1)
         self._transposed = crops.turn % 2 == 1
-        self._position = []  # of input pixels, infinitely far away where they may not be read
+        self._position = []  # of input pixels; infinite for pixels that may not be read
         for axis, length in enumerate((height, width)):
             pixel = torch.arange(length)
             low, high = crops.low[:, axis, None], crops.high[:, axis, None]
@@ -57,12 +57,12 @@ class Resampler:
             self._position.append(position.to(device, non_blocking=True).unsqueeze(1))  # (items, 1, length)
 
     def __call__(self, images: Tensor, first: int, workspace: Workspace) -> Tensor:
-        """Crop, resize, flip and turn.
+        """Crop, resize, flip and rotate.
 
         Args:
             images: uint8 (items, 3, height, width).
-            first: Number of the first of them among all items.
-            workspace: For temporary values and for the result, which is valid until the next call with it.
+            first: Number of the first image among all items.
+            workspace: For temporary values and for the result, which is valid until the next call.
 
         Returns:
             Float32 planes (3, items, size, size) in [0, 1].
@@ -95,7 +95,7 @@ class Resampler:
         )
         weights = workspace(f"weights {axis}", len(position), self.size, position.shape[2])
         torch.sub(position, centre, out=weights).abs_()
-        # either kernel up to a constant factor, which the normalisation removes
+        # both kernels up to a constant factor, which the normalisation removes
         if self.interpolation == "bicubic":
             weights.copy_(_cubic(weights.div_(reach).clamp_max_(2)))
         else:

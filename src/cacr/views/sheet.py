@@ -1,4 +1,4 @@
-"""A contact sheet: what the encoder will see."""
+"""A contact sheet of views."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ def contact_sheet(
     cell: int | None = None,
     gap: int = 4,
 ) -> Image.Image:
-    """Rows are images, columns the image itself and its views, with the normalisation undone.
+    """One row per image: the image itself and its views, with the normalisation undone.
 
     Args:
         images: RGB, of any size.
-        made: Their views as `Views` gives them: for each run of views of equal size, (views, images, 3, size, size).
-        mean: Of each channel, that was subtracted.
-        std: Of each channel, that was divided by.
-        cell: Side of the largest view on the page, in pixels; views of other sizes in proportion. By default
-            views keep their size, and small ones are enlarged to 96 pixels.
+        made: Their views from `Views`: for each group of views of equal size, (views, images, 3, size, size).
+        mean: Mean per channel that was subtracted.
+        std: Standard deviation per channel that was divided by.
+        cell: Side of the largest view on the page, in pixels; other views are scaled in proportion. By default views
+            keep their size, and small ones are enlarged to 96 pixels.
         gap: White space between cells, in pixels.
     """
     columns = [
@@ -48,7 +48,7 @@ def contact_sheet(
 
 
 def fitted(image: Image.Image, side: int) -> Image.Image:
-    """The whole image with its longer side this long; enlarged without smoothing, to show the pixels."""
+    """The whole image with a longer side of ``side`` pixels; enlarged without smoothing, to show the pixels."""
     factor = side / max(image.size)
     size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
     return image.resize(size, Image.Resampling.BICUBIC if factor < 1 else Image.Resampling.NEAREST)

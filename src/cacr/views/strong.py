@@ -1,4 +1,4 @@
-"""Views that are harder than those of training: what features are tested with that were trained with the others."""
+"""Stronger views than those of training, to test the features."""
 
 from dataclasses import replace
 
@@ -8,25 +8,25 @@ CROP = 1 / 2
 """Factor on the area of a crop."""
 
 COLOUR = 3 / 2
-"""Factor on the strength of every change of colour that the view has."""
+"""Factor on the strength of every colour change of the view."""
 
 LIGHT = 0.6
-"""Brightness and contrast change by at least this much: every image has light, grey ones and digits too."""
+"""Smallest change of brightness and contrast: it works for every image, also for grey ones and digits."""
 
 _LARGEST = 100.0
 
 
 def strengthened(view: Augmentation) -> Augmentation:
-    """The same view with crops of half the area and stronger colours, in every image.
+    """The same view with crops of half the area and stronger colour changes, for every image.
 
-    scale' = scale / 2, jitter' = 1, brightness' = max(3/2 brightness, 0.6), and contrast alike; saturation, hue and
-    grey are multiplied by 3/2. Nothing exceeds the largest value that ``Augmentation`` allows.
+    scale' = scale / 2, jitter' = 1, brightness' = max(3/2 brightness, 0.6), and the same for contrast; saturation,
+    hue and grey are multiplied by 3/2. Nothing exceeds the largest value that ``Augmentation`` allows.
 
-    What a view leaves alone stays alone, because there is a reason: saturation, hue and greyscale of grey images, the
-    mirror image of a digit, all colours where ``jitter`` is 0. Blur and solarising stay as they are.
+    Changes that a view does not have are not added, because there is a reason: saturation, hue and greyscale of grey
+    images, flips of digits, all colours if ``jitter`` is 0. Blur and solarising are not changed.
 
     Args:
-        view: of training; one without random crops gets crops of half the area.
+        view: a training view; one without random crops gets crops of half the area.
     """
     low, high = view.scale or (1.0, 1.0)
     colour = COLOUR if view.jitter > 0 else 0.0

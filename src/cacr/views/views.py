@@ -1,4 +1,4 @@
-"""Many views of a batch of images."""
+"""Make many views of a batch of images."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ from cacr.views.plan import ColourPlan
 from cacr.views.resample import Resampler
 from cacr.views.workspace import Workspace
 
-# Pixels worked on at a time, on a CPU by each thread: few enough to stay in a cache, many enough that calls cost
-# little beside the work.
+# Pixels per chunk, per thread on a CPU: few enough to stay in a cache, many enough that the overhead of calls is
+# small.
 _CHUNK_CPU, _CHUNK_GPU = 163_840, 16_777_216
-# Pixels of a view from which it goes to its place alone; smaller views are put in order all together at the end.
+# Larger views, in pixels, are written to their place one by one; smaller ones are sorted together at the end.
 _LARGE = 8_192
 
 
 class Views:
-    """Makes normalised views of images, with parameters drawn for each view of each image.
+    """Makes normalised views of images, with random parameters for each view of each image.
 
-    All randomness comes from the generator given with each call, which lives on the CPU whatever the device,
-    so the same seed gives the same views everywhere.
+    All random numbers come from the generator of each call, which is always on the CPU: so the same seed gives the
+    same views on every device.
 
     Args:
-        augmentations: What each view goes through.
-        mean: Of each channel, subtracted from values in [0, 1].
-        std: Of each channel, divided by.
-        dtype: Of the views.
-        device: Where views are made; where the images are when left out.
+        augmentations: Augmentation of each view.
+        mean: Mean per channel, subtracted from values in [0, 1].
+        std: Standard deviation per channel, divided by.
+        dtype: Data type of the views.
+        device: Device on which views are made; default: that of the images.
 
     Example:
         >>> from cacr.views import PRESETS
@@ -63,23 +63,23 @@ class Views:
 
     @property
     def channels(self) -> int:
-        """Of the images, one for each mean."""
+        """Number of channels of the images."""
         return len(self.mean)
 
     @property
     def at_least(self) -> int:
-        """Shorter side in pixels down to which a large image may be decoded at a fraction of its size."""
+        """Shorter side in pixels that a large image must keep if it is decoded at a fraction of its size."""
         return max(shortest_side(view) for view in self.augmentations)
 
     def crop(self, image: Image.Image | Tensor, generator: torch.Generator) -> list[Tensor]:
-        """The geometry of all views of one image, for loader workers; calling the object does the rest in batches.
+        """The crops of all views of one image, for loader workers; calling the object does the rest in batches.
 
         Args:
             image: RGB, or float32 (channels, height, width) from 0 to 255, of any size.
             generator: On the CPU.
 
         Returns:
-            For each run of views of equal size, uint8 (views, 3, size, size).
+            For each group of views of equal size, uint8 (views, 3, size, size).
         """
         return [cut_out(image, run, generator) for run in self.runs]
 
@@ -87,19 +87,19 @@ class Views:
         """Views of a batch.
 
         Args:
-            images: uint8 (images, 3, height, width); or what `crop` has cut out of each image, stacked: for each
-                run of views of equal size, uint8 (views, images, 3, size, size).
+            images: uint8 (images, 3, height, width); or the stacked results of `crop`: for each group of views of
+                equal size, uint8 (views, images, 3, size, size).
             generator: On the CPU.
 
         Returns:
-            For each run of views of equal size, (views, images, 3, size, size), each channels-last.
+            For each group of views of equal size, (views, images, 3, size, size), each channels-last.
         """
         return (
             self._whole(images, generator) if isinstance(images, Tensor) else self._colour(images, generator)
         )
 
     def _whole(self, images: Tensor, generator: torch.Generator) -> list[Tensor]:
-        """All of the way, for whole images of one size."""
+        """All steps, for whole images of one size."""
         if (
             images.dtype not in (torch.uint8, torch.float32)
             or images.ndim != 4
@@ -122,7 +122,7 @@ class Views:
         return made
 
     def _colour(self, crops: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
-        """The rest of the way, for views that `crop` has cut out."""
+        """The steps after `crop`."""
         made = []
         for run, cut in zip(self.runs, crops, strict=True):
             cut = cut.to(self.device or cut.device, non_blocking=True)
@@ -133,7 +133,7 @@ class Views:
     def _make(
         self, run: Sequence[Augmentation], plan: ColourPlan, planes_of: "_Planes", device: torch.device
     ) -> Tensor:
-        """Views (views, images, 3, size, size), in channels-last order, of the planes of each chunk of the plan."""
+        """Views (views, images, 3, size, size), channels-last, from the planes of each chunk of the plan."""
         size, items = run[0].size, len(plan.order)
         order = plan.order.to(device, non_blocking=True)
         made = torch.empty(items, size, size, self.channels, dtype=self.dtype, device=device)
@@ -143,7 +143,7 @@ class Views:
         ]
         small = size**2 < _LARGE
 
-        # Autograd's bookkeeping is a tenth of the time; what is made outside of the block stays an ordinary tensor.
+        # Autograd's bookkeeping takes a tenth of the time; tensors made outside of the block are ordinary tensors.
         with torch.inference_mode():
             for chunk in _chunks(items, size, device):
                 planes = planes_of(order[chunk], chunk.start, workspace)
@@ -171,7 +171,7 @@ class Views:
 
 
 _Planes = Callable[[Tensor, int, Workspace], Tensor]
-"""From items' numbers, and where in the plan's order they begin, to their planes (3, items, size, size)."""
+"""Function of item numbers and their first position in the plan, that returns their planes (3, items, size, size)."""
 
 
 def _resampled(
@@ -182,7 +182,7 @@ def _resampled(
 
 def _scaled(crops: Tensor, items: Tensor, first: int, workspace: Workspace) -> Tensor:
     chosen = crops.index_select(0, items).transpose(0, 1)
-    planes = workspace("planes", *chosen.shape).copy_(chosen)  # faster than a product of bytes and a number
+    planes = workspace("planes", *chosen.shape).copy_(chosen)  # faster than multiplying bytes by a number
     return planes.mul_(1 / 255)
 
 

@@ -1,4 +1,4 @@
-"""Memory that one chunk of work leaves to the next."""
+"""Memory that is reused from one chunk to the next."""
 
 import math
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class Workspace:
-    """Named buffers, used again for every chunk: on a CPU, fresh memory costs more than the arithmetic in it.
+    """Named buffers that are reused for every chunk: on a CPU, new memory costs more than the arithmetic.
 
     Args:
-        device: Where the buffers live.
+        device: Device of the buffers.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -18,7 +18,7 @@ class Workspace:
         self._buffers: dict[str, Tensor] = {}
 
     def __call__(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """A buffer of the given shape with arbitrary contents; valid until the name is asked for again."""
+        """A buffer of the given shape with any content; valid until the same name is requested again."""
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:
