@@ -29,7 +29,7 @@ def test_pretrain_evaluate_embed_report(run: Run, classes: Path, tmp_path: Path)
     for fact in (
         "40 images in 2 classes",
         "3 per image",
-        "7 for each query",
+        "7 per query",
         "parameters",
         "memory",
         "time",

@@ -69,7 +69,7 @@ def test_nothing_is_wrong_with_a_framework_that_is_given_no_options(name: str) -
 def test_a_predictor_is_offered_where_there_is_one() -> None:
     for framework in ("in_batch", "queue"):
         why = FRAMEWORKS[framework].refusal(OBJECTIVES["byol"]()) or ""
-        offered = why.partition("take framework ")[2].split(" or ")
+        offered = why.partition("use framework ")[2].split(" or ")
         assert why.startswith(f"{framework} has no predictor") and "momentum" in offered
         assert all(FRAMEWORKS[name].has_predictor for name in offered)
 

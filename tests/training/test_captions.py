@@ -260,7 +260,7 @@ def test_bad_captions_are_refused_in_one_message(
             "--set",
             "method=none",
         ],
-        "it compares images with their captions; take framework image_text",
+        "it compares images with captions: use framework image_text",
     )
     assert not out.exists()
 

@@ -88,7 +88,7 @@ def test_every_way_to_start_two_processes_trains_the_same_weights(runs: Path) ->
     # the first process alone speaks, and writes the page after the others have gone
     printed = json.loads((runs / "printed.json").read_text())
     assert [text.count("2 processes on cpu") for text in printed] == [1, 1, 1, 0]
-    assert "7 for each query" in printed[1]
+    assert "7 per query" in printed[1]
     assert all((runs / name / "report.html").exists() for name in OUTS)
     rows = [json.loads(line) for line in (runs / "here" / "metrics.jsonl").read_text().splitlines()]
     # 26 images in batches of 8; the last two cannot give both processes two images, so they are left for the

@@ -103,7 +103,7 @@ def test_a_dry_run_needs_neither_data_nor_a_folder() -> None:
     count = 23_508_032 + 2048 * 2048 + 2048 + 2048 * 128 + 128
     assert _row(result.output, "parameters").startswith(f"{count:,} trained, {count:,} held")
     assert _row(result.output, "negatives").startswith(
-        "65,791 for each query: the queue (full after 256 steps), and"
+        "65,791 per query: the queue (full after 256 steps), and"
     )
     assert _row(result.output, "queue ") == "0.034 GB for 65,536 keys"
     assert _row(result.output, "processes") == "8, 32 of 256 images in each"
@@ -138,7 +138,7 @@ def test_a_dry_run_counts_the_images_that_the_run_will_train_on(tmp_path: Path) 
     lines = dry_run(values)
     assert any(line.startswith("data") and "2,200 images" in line for line in lines)
     assert "  framework_options: {'queue_size': 1024, 'ema': 0.8611}" in lines
-    with pytest.raises(UserError, match="queue_size=3072 is longer than the data set of 2200 images"):
+    with pytest.raises(UserError, match="queue_size=3072 is larger than the data set of 2200 images"):
         pretrain({**values, "queue_size": 3072}, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

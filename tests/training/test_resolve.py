@@ -126,8 +126,8 @@ def test_what_does_not_fit_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         resolve(asked, _source(200, 64), world_size=8, device=CPU)
     for part in (
-        "queue_size=205 is no multiple of the global batch, 8: give 208, or auto",
-        "queue_size=205 is longer than the data set of 200 images",
+        "queue_size=205 is not a multiple of the global batch, 8: use 208, or auto",
+        "queue_size=205 is larger than the data set of 200 images",
         "patches of 16 pixels, which do not divide 40: give a multiple, such as 32",
         "less than two images to each",
     ):

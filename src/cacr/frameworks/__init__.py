@@ -1,4 +1,4 @@
-"""Frameworks: how the views of a batch become queries, keys and a loss. A new one is imported here."""
+"""Frameworks: how the views of a batch become queries, keys and a loss. Import new frameworks here."""
 
 from cacr.frameworks.chunks import describe_chunks, encode_twice, in_chunks
 from cacr.frameworks.framework import (

@@ -1,4 +1,4 @@
-"""Large batches on one device: images are encoded a few at a time, twice."""
+"""Large batches on one device: encode a few images at a time, and recompute their activations in the backward pass."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -17,10 +17,10 @@ _Views = Sequence[Tensor]
 
 
 def in_chunks(views: _Views, chunk: int | None) -> list[_Views]:
-    """The same views in parts of at most ``chunk`` images; None: in one.
+    """Split the views into parts of at most ``chunk`` images; None: one part.
 
-    Parts differ by at most one image, because a remainder of one would have no batch statistics; and every
-    process has the same number of them, because batch norm may have to talk to the others in each.
+    Parts differ by at most one image, because a rest of one image would have no batch statistics. Every process has
+    the same number of parts, because batch norm may have to communicate in each part.
     """
     if chunk is None:
         return [views]
@@ -30,18 +30,18 @@ def in_chunks(views: _Views, chunk: int | None) -> list[_Views]:
 
 
 def encode_twice(encode: Callable[[_Views], Tensor], parts: Sequence[_Views], module: nn.Module) -> Tensor:
-    """Embeddings (views, images, dim) of the images of all parts, while the graph of one part is held.
+    """Embeddings (views, images, dim) of the images of all parts, with the graph of only one part in memory.
 
-    The first pass keeps no graph. In the backward pass, when the gradients of all embeddings are known, each
-    part is encoded once more, with the random numbers of its first pass, and its graph is freed before the
-    next part's begins. So the activations of one part are held instead of those of the batch; the value and
-    the gradients are those of the whole batch, if images are encoded independently of each other: batch norm
-    has the statistics of a part. Its running averages are updated in the first pass alone.
+    The first pass keeps no graph. In the backward pass, when the gradients of all embeddings are known, each part is
+    encoded again, with the random numbers of its first pass; its graph is freed before the next part. So memory holds
+    the activations of one part instead of the whole batch. Value and gradients are those of the whole batch if images
+    are encoded independently of each other; batch norm uses the statistics of a part. Its running averages are
+    updated only in the first pass.
 
     Args:
         encode: Views -> embeddings, by ``module``.
-        parts: As :func:`in_chunks` makes them; one part is encoded once.
-        module: What holds the batch norms.
+        parts: Parts from :func:`in_chunks`; a single part is encoded once.
+        module: The module with the batch norms.
     """
     if len(parts) == 1:
         return encode(parts[0])
@@ -58,11 +58,11 @@ def encode_twice(encode: Callable[[_Views], Tensor], parts: Sequence[_Views], mo
 
 
 def describe_chunks(module: nn.Module, chunk: int) -> str:
-    """What a user should know about encoding ``chunk`` images at a time."""
-    what = f"each process encodes {chunk} images at a time, twice a step: less memory, more time"
+    """A note for the user on encoding ``chunk`` images at a time."""
+    what = f"each process encodes {chunk} images at a time, twice per step: less memory, more time"
     if not any(isinstance(layer, _BatchNorm) for layer in module.modules()):
         return f"{what}; loss and gradients are those of the whole batch"
     return (
-        f"{what}; batch norm takes the statistics of {chunk} images at a time, so that loss and gradients are "
-        "not those of the whole batch, and its running averages move once for each part of the batch"
+        f"{what}; batch norm uses the statistics of {chunk} images at a time, so loss and gradients differ from "
+        "those of the whole batch, and its running averages are updated once per part of the batch"
     )

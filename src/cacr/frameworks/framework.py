@@ -1,4 +1,4 @@
-"""What a framework is: it turns the views of a batch into the parts of a loss."""
+"""The base class of frameworks: a framework turns the views of a batch into the parts of a loss."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,22 +17,22 @@ from cacr.registry import Registry
 
 
 class NegativeCount(NamedTuple):
-    """How many negatives a query has, and where they come from."""
+    """Number of negatives of a query, and where they come from."""
 
     number: int
     origin: str
 
 
 class Facts(NamedTuple):
-    """What a framework may look at to choose its options.
+    """Facts that a framework can use to choose its options.
 
     Attributes:
-        images: in the data set.
-        batch_size: images in a step, over all processes.
-        steps: of the whole run.
+        images: number of images in the data set.
+        batch_size: images per step, over all processes.
+        steps: number of steps of the whole run.
         transformer: whether the encoder has position embeddings.
-        captions: the most that an image has; 0 where there are none.
-        global_views: views of an image that are no local crops.
+        captions: largest number of captions of an image; 0 without captions.
+        global_views: number of views per image that are not local crops.
     """
 
     images: int
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
 
 
 class Shared(TypedDict, total=False):
-    """The keywords that every framework takes and hands on to :class:`Framework`."""
+    """The keyword arguments that every framework takes and passes on to :class:`Framework`."""
 
     batch_norm: str
     exchange: Exchange
@@ -52,37 +52,37 @@ class Shared(TypedDict, total=False):
 
 
 class Framework(nn.Module, ABC):
-    """Base of the frameworks.
+    """Base class of frameworks.
 
-    A framework is made as ``Kind(encoder, head, objective, **shared, **options)``, with a ``predictor`` too where
-    ``has_predictor`` says so. The keyword arguments that it adds to these, with defaults, are settings (``--set``).
+    A framework is created as ``Kind(encoder, head, objective, **shared, **options)``, with a ``predictor`` if
+    ``has_predictor``. Its additional keyword arguments, which have defaults, are settings (``--set``).
 
-    What it declares is all that decides which objectives it can train (:meth:`refusal`).
+    Its attributes decide which objectives it can train (:meth:`refusal`).
 
     Args:
-        encoder: images (n, 3, s, s) -> features; what is kept when the training is over.
-        head: features -> the embeddings (n, dim) that are compared, and that the diagnostics measure.
-        objective: what ``gives`` says -> named parts of the loss.
-        batch_norm: statistics ``per_view``, as if each view had its own forward, or ``joint``.
+        encoder: images (n, 3, s, s) -> features; it is saved after the training.
+        head: features -> embeddings (n, dim), which are compared, and which the diagnostics measure.
+        objective: input of kind ``gives`` -> named parts of the loss.
+        batch_norm: statistics ``per_view``, as if each view had its own forward pass, or ``joint``.
         exchange: how processes share embeddings for the loss, see :func:`cacr.frameworks.gather.exchanged`.
-        encode_chunk: images encoded at a time, see :mod:`cacr.frameworks.chunks`; None: all of a process's.
+        encode_chunk: images per forward pass, see :mod:`cacr.frameworks.chunks`; None: all images of the process.
 
     Attributes:
-        gives: what the objective is computed from.
+        gives: the kind of input of the objective.
         has_predictor: whether it takes ``predictor``, embeddings -> predictions.
         reads_captions: whether it takes ``text_head``, and captions as the last of the ``views`` (see
             :meth:`read_captions`).
-        holds_targets: whether what the queries are compared with receives no gradient.
-        fewest_views: of an image, with which it can train.
+        holds_targets: whether the targets of the queries receive no gradient.
+        fewest_views: smallest number of views per image for training.
         default_views: default number of views; None: that of the preset.
         default_preset: default view preset; None: that of the data.
         default_optimizer: default optimiser; None: that of the encoder.
-        rows_per_view: rows that :meth:`embed` returns for each view.
+        rows_per_view: number of rows that :meth:`embed` returns per view.
         default_predictor: name of the default predictor.
-        sync_batch_norm: whether batch statistics are those of all processes, where nothing else is asked for.
-        objective_defaults: options of the objective whose default is another one in this framework.
-        meaningless_options: options of the objective that mean nothing in this framework; ``negatives`` is among
-            them where the framework has negatives of its own.
+        sync_batch_norm: whether batch statistics are shared between processes by default.
+        objective_defaults: options of the objective with another default in this framework.
+        meaningless_options: options of the objective without effect in this framework; includes ``negatives`` if the
+            framework has its own negatives.
     """
 
     gives: ClassVar[Input] = "pairs"
@@ -118,34 +118,34 @@ class Framework(nn.Module, ABC):
         self.encode_chunk = encode_chunk
 
     def embed(self, views: Sequence[Tensor]) -> Tensor:
-        """What gradients flow through: the queries (views, images, dim) of this process's images.
+        """The queries (views, images, dim) of this process's images, through which gradients flow.
 
-        Here: the embeddings of all views.
+        By default: the embeddings of all views.
 
         Args:
-            views: one normalised tensor (views, images, 3, size, size) for each size of crop; the first one
-                holds the global crops, the others local ones.
+            views: one normalised tensor (views, images, 3, size, size) per crop size; the first one has the global
+                crops, the others local ones.
         """
         return encode_views(views, self.encoder, self.head, batch_norm=self.batch_norm)
 
     def targets(self, views: Sequence[Tensor]) -> Tensor | None:
-        """What the queries are compared with and what is held: keys (views, images, dim) of this process, if any."""
+        """The keys (views, images, dim) of this process, which receive no gradient; None if there are none."""
         return None
 
     @abstractmethod
     def loss(
         self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
     ) -> dict[str, Tensor]:
-        """Named scalars, ``loss`` among them, of the global batch.
+        """Named scalars of the global batch, including ``loss``.
 
         Args:
-            queries: (views, images, dim), of this process's images (see :meth:`embed`).
+            queries: (views, images, dim) of this process's images (see :meth:`embed`).
             targets: see :meth:`targets`.
-            global_views: views that are global crops, from the first; None: all.
+            global_views: number of views that are global crops (the first ones); None: all.
         """
 
     def forward(self, views: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Named scalars, ``loss`` among them; with several processes they are those of the global batch."""
+        """Named scalars, including ``loss``; with several processes, those of the global batch."""
         parts = in_chunks(views, self.encode_chunk)
         queries = encode_twice(self.embed, parts, self)
         held = [keys for part in parts if (keys := self.targets(part)) is not None]
@@ -153,51 +153,51 @@ class Framework(nn.Module, ABC):
         return self.loss(queries, torch.cat(held, dim=1) if held else None, global_views)
 
     def before_step(self, step: int, total: int, epoch: int) -> None:
-        """Told before optimiser step ``step`` of ``total``, both from 0, where the run is."""
+        """Called before optimiser step ``step`` of ``total``, both from 0."""
         self.objective.begin_step(step, total)
 
     def hold_gradients(self) -> None:
-        """Drop the gradients of what this step shall not move, when those of all processes are there."""
+        """Set gradients to zero that must not change weights in this step; called after gradients are averaged."""
         return None
 
     def constant_rate(self) -> list[nn.Module]:
-        """Modules that keep the peak learning rate while the schedule lowers that of the others."""
+        """Modules that keep the peak learning rate while the schedule lowers that of others."""
         return []
 
     def blank_captions(self, images: int) -> list[Tensor]:
-        """What stands for the captions of so many images where a step is only counted or timed; here: nothing."""
+        """Empty captions for a step that is only estimated or timed; none by default."""
         return []
 
     def after_step(self, step: int, total: int) -> None:
-        """Move what follows the weights without gradients, after ``step`` of ``total`` optimiser steps."""
+        """Update state without gradients, after ``step`` of ``total`` optimiser steps."""
         return None
 
     def negatives(self, images: int, views: int) -> NegativeCount:
-        """Negatives of one query in a global batch of ``images`` with ``views`` views; here: of the batch itself.
+        """Negatives of one query in a global batch of ``images`` with ``views`` views; by default those of the batch.
 
-        Asked only where the objective has negatives.
+        Called only if the objective has negatives.
         """
         return batch_negatives(self.objective.negatives, images, views)
 
     def negatives_text(self, images: int, views: int) -> str:
-        """The negatives of a query in words; ``views`` are those that have keys."""
+        """Describe the negatives of a query; ``views`` is the number of views with keys."""
         if not self.objective.has_negatives:
             return "none: no image is compared with another"
         number, origin = self.negatives(images, views)
-        return f"{number:,} for each query: {origin}"
+        return f"{number:,} per query: {origin}"
 
     @classmethod
     def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
-        """Why the framework cannot train with an objective, with local crops or without; None where it can."""
+        """Why the framework cannot train with an objective, with or without local crops; None if it can."""
         if why := objective.refusal(cls.gives):
             return why
         if objective.needs_captions and not cls.reads_captions:
             fitting = " or ".join(name for name in FRAMEWORKS if FRAMEWORKS[name].reads_captions)
-            return f"it compares images with their captions; take framework {fitting}"
+            return f"it compares images with captions: use framework {fitting}"
         if objective.needs_predictor and not cls.has_predictor:
             return cls._without_predictor()
         if local and not objective.local_crops:
-            return f"{type(objective).__name__} compares whole views and has no use for local crops: another --preset"
+            return f"{type(objective).__name__} does not support local crops: use another --preset"
         if not objective.has_negatives:
             return None
         if "negatives" in cls.meaningless_options:
@@ -206,15 +206,15 @@ class Framework(nn.Module, ABC):
 
     @classmethod
     def _without_predictor(cls) -> str:
-        """What an objective misses that needs a predictor, and which frameworks have one."""
+        """Say what an objective without a predictor lacks, and which frameworks have one."""
         name = next((name for name in FRAMEWORKS if FRAMEWORKS[name] is cls), cls.__name__)
         missing = (
             "no predictor: without it"
             if cls.holds_targets
-            else "no predictor and no held target: without them"
+            else "no predictor and no target without gradient: without them"
         )
         fitting = " or ".join(name for name in FRAMEWORKS if FRAMEWORKS[name].has_predictor)
-        return f"{name} has {missing} this objective collapses; take framework {fitting}"
+        return f"{name} has {missing} this objective collapses; use framework {fitting}"
 
     @classmethod
     def default_head(cls, transformer: bool) -> str:
@@ -233,12 +233,12 @@ class Framework(nn.Module, ABC):
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
-        """What is wrong with options whatever the data, before any of it is looked at; nothing in most frameworks."""
+        """Problems with options that do not depend on the data; none in most frameworks."""
         return []
 
     @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
-        """What is wrong with options, given the data and the batch; nothing in most frameworks."""
+        """Problems with options, given the data and the batch; none in most frameworks."""
         return []
 
     @classmethod
@@ -252,7 +252,7 @@ class Framework(nn.Module, ABC):
     def objective_options(
         cls, kind: type[Objective], given: Mapping[str, Any], *, local: bool = False
     ) -> dict[str, Any]:
-        """The options of an objective with this framework's defaults, where the objective can take them.
+        """The options of an objective with the defaults of this framework, if the objective accepts them.
 
         With local crops, which have no keys, the default negatives are those of another view.
         """
@@ -264,7 +264,7 @@ class Framework(nn.Module, ABC):
         options = own | dict(given)
         try:
             kind(**options)
-        except ValueError:  # what was given forbids a default, such as negatives with false_negatives
+        except ValueError:  # a given option forbids a default, such as negatives with false_negatives
             return dict(given)
         return options
 
@@ -273,9 +273,9 @@ FRAMEWORKS: Registry[type[Framework]] = Registry("framework")
 
 
 def encode_views(views: Sequence[Tensor], *modules: nn.Module, batch_norm: str) -> Tensor:
-    """Views of several sizes through modules one after the other: (views, images, dim), in the views' order.
+    """Views of several sizes through modules in sequence: (views, images, dim), in the order of the views.
 
-    All views of one size take one forward; with batch norm ``per_view`` as if each had its own.
+    All views of one size take one forward pass; with batch norm ``per_view``, statistics are those of each view.
     """
     parts = []
     for x in views:
@@ -303,7 +303,7 @@ def batch_negatives(kind: str, images: int, views: int) -> NegativeCount:
 
 
 def pairs_with_keys(objective: Objective, queries: Tensor, keys: Tensor, ring: Ring | None) -> Pairs:
-    """Queries (views, images, dim) against keys (key views, images, dim), with the negatives of an objective."""
+    """Pairs of queries (views, images, dim) and keys (key views, images, dim), with the negatives of an objective."""
     if not objective.has_negatives:
         return positives_only(queries, keys, ring=ring)
     return momentum(queries, keys, objective.negatives, ring=ring)

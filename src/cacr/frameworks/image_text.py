@@ -1,4 +1,4 @@
-"""The image-text framework: images against their captions, as in CLIP."""
+"""The image-text framework: images compared with captions, as in CLIP."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, Unpack
@@ -14,7 +14,7 @@ from cacr.frameworks.gather import exchanged
 from cacr.losses import Objective, image_text
 
 MOST_CAPTIONS = 16
-"""Captions of an image in one step, at most."""
+"""Largest number of captions per image in one step."""
 
 NumberOfCaptions = Annotated[int, Field(ge=1, le=MOST_CAPTIONS)]
 Width = Annotated[int, Field(ge=8, le=8192)]
@@ -24,25 +24,25 @@ Context = Annotated[int, Field(ge=4, le=4096)]
 
 @FRAMEWORKS.register("image_text")
 class ImageText(Framework):
-    """CLIP: images against captions; positives and negatives of a query are of the other side.
+    """CLIP: images compared with captions; positives and negatives of an image are captions, and vice versa.
 
-    An image's V crops are queries with its C captions as positives and the captions of the other images as
-    negatives; each caption is a query with the V crops as positives. The views end with the captions: tokens
-    (captions, images, length) for a text tower that is trained, features (captions, images, dim) for one that is not.
-    Likewise the images may be features (views, images, feature_dim) where the image encoder is not trained.
+    The V crops of an image are queries with its C captions as positives and the captions of other images as
+    negatives; each caption is a query with the V crops as positives. The last of the views are the captions: tokens
+    (captions, images, length) for a trained text encoder, features (captions, images, dim) for one that is not
+    trained. In the same way, images may be features (views, images, feature_dim) if the image encoder is not trained.
 
     Args:
         encoder: as for :class:`Framework`.
         head: image features -> embeddings.
         objective: pairs -> named parts of the loss.
-        text_head: dimension of the text features -> a head, from these to embeddings.
-        text_encoder: ``clip``, from scratch, or a local folder of Hugging Face (safetensors, tokenizer.json).
-        text_trained: whether the text tower is trained; default: only ``clip`` is.
-        text_width: of the transformer of ``clip``.
-        text_layers: of the transformer of ``clip``.
-        text_context: tokens of a caption, at most; longer ones are cut.
-        image_trained: whether the image encoder is trained; without it features of fixed crops are computed once.
-        captions: of each image in a step, drawn anew in every epoch; ``all``: as many as an image has.
+        text_head: function of the dimension of text features, that makes a head from these to embeddings.
+        text_encoder: ``clip`` (trained from scratch), or a local Hugging Face folder (safetensors, tokenizer.json).
+        text_trained: whether the text encoder is trained; default: only for ``clip``.
+        text_width: width of the transformer of ``clip``.
+        text_layers: number of layers of the transformer of ``clip``.
+        text_context: largest number of tokens of a caption; longer ones are cut.
+        image_trained: whether the image encoder is trained; if not, features of fixed crops are computed once.
+        captions: number of captions per image in a step, drawn again in every epoch; ``all``: as many as an image has.
         shared: as for :class:`Framework`.
     """
 
@@ -71,7 +71,9 @@ class ImageText(Framework):
     ) -> None:
         super().__init__(encoder, head, objective, **shared)
         if captions == "all":
-            raise ValueError("captions must be a number here: how many an image has is known from the data")
+            raise ValueError(
+                "captions must be a number here: their number per image is known only from the data"
+            )
         self.captions = captions
         self.image_trained = image_trained
         encoder.requires_grad_(image_trained)
@@ -80,33 +82,33 @@ class ImageText(Framework):
         self.text_trained = text_encoder == CLIP if text_trained is None else text_trained
         if self.text_trained:
             self.text_tower = tower
-        # In a tuple a module is no part of this one: what is not trained need not be in every checkpoint.
+        # A module in a tuple is not registered: weights that are not trained need not be in every checkpoint.
         self._tower = (tower.requires_grad_(self.text_trained),)
         self._kept = KeptCaptions(tower, ())
 
     @property
     def tower(self) -> Any:
-        """The text tower, trained or not."""
+        """The text encoder, trained or not."""
         return self._tower[0]
 
     def train(self, mode: bool = True) -> Self:
-        """As of every module; an encoder that is not trained stays at rest."""
+        """Set the training mode; an encoder that is not trained stays in evaluation mode."""
         super().train(mode)
         if not self.image_trained:
             self.encoder.eval()
         return self
 
     def keep_captions(self, sentences: Iterable[str]) -> None:
-        """Compute the features of sentences that will be read, where the tower is not trained."""
+        """Compute the features of sentences that will be read, if the text encoder is not trained."""
         if not self.text_trained:
             device = next(self.head.parameters()).device
             self._kept = KeptCaptions(self.tower.to(device), sentences)
 
     def read_captions(self, chosen: Sequence[Sequence[str]]) -> Tensor:
-        """What follows the views: tokens (captions, images, length), or features where the tower is not trained.
+        """The last of the views: tokens (captions, images, length), or features if the text encoder is not trained.
 
         Args:
-            chosen: the captions of each image, as many as ``captions`` says.
+            chosen: the captions of each image, ``captions`` of them.
         """
         flat = [sentences[number] for number in range(self.captions) for sentences in chosen]
         values: Tensor = self.tower.tokenise(flat).values if self.text_trained else self._kept(flat)
@@ -114,13 +116,13 @@ class ImageText(Framework):
 
     @torch.no_grad()
     def embed_captions(self, sentences: Sequence[str]) -> Tensor:
-        """Embeddings (n, dim) of sentences by the text side as it is, for measurements."""
+        """Embeddings (n, dim) of sentences by the current text encoder, for measurements."""
         device = next(self.head.parameters()).device
         found: Tensor = self.text_head(self.tower.to(device).encode(sentences).to(device))
         return found
 
     def blank_captions(self, images: int) -> list[Tensor]:
-        """Captions without words, for a step that is only counted or timed."""
+        """Empty captions, for a step that is only estimated or timed."""
         if self.text_trained:
             return [torch.zeros(self.captions, images, self.tower.context, dtype=torch.long)]
         return [torch.ones(self.captions, images, self.tower.dim)]
@@ -134,7 +136,7 @@ class ImageText(Framework):
         return torch.cat([seen, encode_views([texts], *through, batch_norm=self.batch_norm)])
 
     def _features(self, crops: Tensor) -> Tensor:
-        """(views, images, feature_dim) of crops (views, images, 3, size, size), or of what is features already."""
+        """(views, images, feature_dim) of crops (views, images, 3, size, size), or of features."""
         if crops.dim() == 3:
             return crops
         with torch.set_grad_enabled(self.image_trained and torch.is_grad_enabled()):
@@ -143,7 +145,7 @@ class ImageText(Framework):
     def loss(
         self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
     ) -> dict[str, Tensor]:
-        """Images against captions and captions against images (see :class:`Framework`)."""
+        """Compare images with captions and captions with images (see :class:`Framework`)."""
         (z,), ring = exchanged(self.exchange, queries)
         images, texts = z[: -self.captions], z[-self.captions :]
         return self.objective.parts(image_text(images, texts, ring=ring))
@@ -154,7 +156,7 @@ class ImageText(Framework):
 
     @classmethod
     def refusal(cls, objective: Objective, *, local: bool = False) -> str | None:
-        """As of every framework; an objective that needs ``cross`` negatives has them here, and no other ones."""
+        """As in every framework; an objective that needs ``cross`` negatives always has them here."""
         if objective.needs_shared_keys:
             return objective.needs_shared_keys
         why = super().refusal(objective, local=local)
@@ -162,12 +164,12 @@ class ImageText(Framework):
 
     @classmethod
     def default_head(cls, transformer: bool) -> str:
-        """A linear layer on either side, as in CLIP."""
+        """A linear layer for images and for text, as in CLIP."""
         return "linear"
 
     @classmethod
     def complete_options(cls, given: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
-        """With the number of captions in the place of ``all``."""
+        """Replace ``all`` by the number of captions."""
         options = super().complete_options(given, facts)
         if options.get("captions") == "all":
             options["captions"] = min(MOST_CAPTIONS, max(1, facts.captions))
@@ -175,10 +177,8 @@ class ImageText(Framework):
 
     @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
-        """Settings of another tower."""
+        """Problems: settings of another text encoder."""
         if options.get("text_encoder", CLIP) == CLIP:
             return []
         unused = sorted({"text_width", "text_layers"} & options.keys())
-        return [
-            f"{name} is of the text encoder {CLIP}, and changes nothing here: leave it out" for name in unused
-        ]
+        return [f"{name} has an effect only with the text encoder {CLIP}: leave it out" for name in unused]

@@ -1,4 +1,4 @@
-"""The momentum encoder of MoCo: a copy of encoder and head that follows them slowly and makes the keys."""
+"""The momentum encoder of MoCo: a slowly moving average of encoder and head that makes the keys."""
 
 import copy
 import math
@@ -18,26 +18,26 @@ from cacr.losses import Ring
 EmaSchedule = Literal["constant", "cosine"]
 
 SETTLED = 20
-"""In a short run the weights of the last twentieth make up most of a key: 1 / (1 - ema) steps of all."""
+"""In a short run, keys average over the last twentieth of the steps: 1 / (1 - ema) of all steps."""
 
 
 def ema_problems(given: Mapping[str, Any]) -> list[str]:
-    """What is wrong with an ``ema`` that was given."""
+    """Problems with a given ``ema``."""
     ema = given.get("ema", 0.0)
-    return [] if 0 <= ema <= 1 else [f"ema={ema} must lie in [0, 1]"]
+    return [] if 0 <= ema <= 1 else [f"ema={ema} must be in [0, 1]"]
 
 
 def default_ema(most: float, steps: int) -> float:
-    """The share of itself that a key encoder keeps at a step: ``most``, or less in a run of few ``steps``.
+    """Default share of itself that a momentum encoder keeps per step: ``most``, or less in a run of few ``steps``.
 
-    A published value such as 0.999 averages over a thousand steps: in a run of that length the keys would stay
-    those of random weights.
+    A published value such as 0.999 averages over a thousand steps: in a run of that length the keys would stay those
+    of random weights.
     """
     return min(most, max(0.0, round(1 - SETTLED / steps, 4)))
 
 
 def ema_at(start: float, schedule: EmaSchedule, step: int, total: int) -> float:
-    """The EMA's share after ``step`` of ``total`` steps: constant, or by half a cosine from ``start`` to 1.
+    """The share after ``step`` of ``total`` steps: constant, or half a cosine from ``start`` to 1.
 
     cosine: 1 - (1 - start) (1 + cos(pi step / total)) / 2
     """
@@ -47,14 +47,14 @@ def ema_at(start: float, schedule: EmaSchedule, step: int, total: int) -> float:
 
 
 class KeyEncoder(nn.Module):
-    """Copies of modules that receive no gradient.
+    """Copies of modules without gradients.
 
-    With several processes whose batch statistics are their own, each encodes images of all of them, in an
-    order drawn anew for every batch (shuffled batch norm): otherwise the statistics that a query and its key
-    share would betray which key is its own.
+    With several processes and separate batch statistics, each process encodes images of all processes, in a new
+    random order for every batch (shuffled batch norm). Otherwise the statistics that a query and its key share would
+    reveal which key is its own.
 
     Args:
-        modules: encoder and head, one after the other.
+        modules: encoder and head, in sequence.
         batch_norm: as for the framework.
     """
 
@@ -73,7 +73,7 @@ class KeyEncoder(nn.Module):
 
     @torch.no_grad()
     def follow(self, modules: Sequence[nn.Module], keep: float) -> None:
-        """K <- keep k + (1 - keep) q for every weight; running statistics are those of its own batches."""
+        """Update every weight, k <- keep k + (1 - keep) q; running statistics are those of its own batches."""
         own: list[Tensor] = [*self.copies.parameters()]
         others: list[Tensor] = [p for module in modules for p in module.parameters()]
         torch._foreach_lerp_(own, others, 1 - keep)
@@ -82,11 +82,11 @@ class KeyEncoder(nn.Module):
         return encode_views([views], *self.copies, batch_norm=self.batch_norm)
 
     def _has_own_statistics(self) -> bool:
-        """Whether there are batch statistics that processes do not share."""
+        """Whether there are batch statistics that are not shared between processes."""
         return not all(shares_statistics(layer) for layer in self.modules())
 
     def _encode_shuffled(self, view: Tensor) -> Tensor:
-        """Keys (1, images, dim) of one view, encoded wherever a random order has put each image."""
+        """Keys (1, images, dim) of one view; a random order decides which process encodes each image."""
         ring = Ring.of(view.shape[1], view.device)
         start = sum(ring.sizes[: ring.rank])
         own = slice(start, start + ring.images)

@@ -26,11 +26,11 @@ EMA_TRANSFORMER, EMA_CONVOLUTIONS = 0.99, 0.996
 
 @FRAMEWORKS.register("momentum")
 class Momentum(Framework):
-    """MoCo v3: predictions against a momentum encoder's keys of the other images in the batch.
+    """MoCo v3: predictions compared with a momentum encoder's keys of the other images in the batch.
 
-    A query is encoder, head (projector) and predictor of any crop; keys are momentum encoder and head of the
-    global crops. Positives of a query are the keys of the image's other views, negatives the keys of the other
-    images in the global batch, as the objective's ``negatives`` says; here ``cross`` is the default.
+    A query is made by encoder, head (projector) and predictor from any crop; keys are made by momentum encoder and
+    head from global crops. Positives of a query are the keys of the image's other views, negatives the keys of other
+    images in the global batch, as ``negatives`` of the objective says; the default here is ``cross``.
 
     Args:
         encoder: as for :class:`Framework`.
@@ -68,35 +68,35 @@ class Momentum(Framework):
         return encode_views(views, self.encoder, self.head, self.predictor, batch_norm=self.batch_norm)
 
     def targets(self, views: Sequence[Tensor]) -> Tensor:
-        """Keys (views, images, dim) of the global crops, and of local ones where the objective has these as keys."""
+        """Keys (views, images, dim) of the global crops, and of local ones if they are keys of the objective."""
         return torch.cat([self.key_encoder(x) for x in (views if self.objective.local_keys else views[:1])])
 
     def loss(
         self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
     ) -> dict[str, Tensor]:
-        """Predictions against keys (see :class:`Framework`)."""
+        """Compare predictions with keys (see :class:`Framework`)."""
         assert targets is not None
         (queries, keys), ring = exchanged(self.exchange, queries, targets)
         return self.objective.parts(pairs_with_keys(self.objective, queries, keys, ring))
 
     def after_step(self, step: int, total: int) -> None:
-        """The momentum encoder follows encoder and head."""
+        """Update the momentum encoder."""
         self.key_encoder.follow([self.encoder, self.head], ema_at(self.ema, self.ema_schedule, step, total))
 
     @classmethod
     def default_head(cls, transformer: bool) -> str:
-        """Of MoCo v3: three layers for transformers, two for others."""
+        """As in MoCo v3: three layers for transformers, two for others."""
         return "moco_v3_vit" if transformer else "moco_v3"
 
     @classmethod
     def default_options(cls, facts: Facts) -> dict[str, Any]:
-        """A momentum that suits encoder and length of the run."""
+        """A momentum that suits the encoder and the length of the run."""
         most = EMA_TRANSFORMER if facts.transformer else EMA_CONVOLUTIONS
         return {"ema": default_ema(most, facts.steps)}
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
-        """A share is at most the whole."""
+        """Problems with ``ema``: it must be in [0, 1]."""
         return ema_problems(given)
 
     def negatives(self, images: int, views: int) -> NegativeCount:

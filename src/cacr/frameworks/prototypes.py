@@ -17,30 +17,31 @@ from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.engine.pairs import unit
 
 MOST, IMAGES_EACH = 3000, 100
-"""Prototypes at most, and images for each of them in a small set."""
+"""Largest number of prototypes, and number of images per prototype in a small data set."""
 
 FROZEN, QUEUE, SMALL_BATCH, QUEUE_EPOCH = 313, 3840, 256, 15
-"""SwAV's: steps with frozen prototypes, earlier embeddings for batches up to the third, and from which epoch on."""
+"""SwAV's values: steps with frozen prototypes, queue length (in batches, up to the third), first epoch with a
+queue."""
 
 
 @FRAMEWORKS.register("prototypes")
 class Prototypes(Framework):
-    """SwAV: the assignment of one view to prototypes is predicted from the others.
+    """SwAV: predict the assignment of one view to prototypes from the other views.
 
-    Scores are cosines of embeddings with prototypes, which are trained and brought back to unit length after every
-    step. The first ``assigning`` global crops give assignments, which use all prototypes equally often over the global
-    batch and, from a stated epoch on, a queue of earlier embeddings, which matters where a batch has fewer images than
-    there are prototypes.
+    Scores are cosines of embeddings and prototypes, which are trained and normalised after every step. The first
+    ``assigning`` global crops give assignments. These use all prototypes equally often, over the global batch and,
+    from a given epoch on, a queue of earlier embeddings; the queue matters if a batch has fewer images than there are
+    prototypes.
 
     Args:
         encoder: as for :class:`Framework`.
         head: features -> embeddings.
         objective: scores -> named parts of the loss.
-        prototypes: number of them.
-        frozen_steps: steps before prototypes are trained.
-        assigning: views that give assignments, from the first.
-        queue_size: earlier embeddings of each of these views; 0: none.
-        queue_from_epoch: epochs before they take part; they are collected from the start.
+        prototypes: number of prototypes.
+        frozen_steps: number of steps before prototypes are trained.
+        assigning: number of views (the first ones) that give assignments.
+        queue_size: number of earlier embeddings for each of these views; 0: none.
+        queue_from_epoch: first epoch in which they are used; they are collected from the start.
         shared: as for :class:`Framework`.
     """
 
@@ -74,12 +75,12 @@ class Prototypes(Framework):
         self._waiting: list[Tensor] = []
         self._ddp_params_and_buffers_to_ignore = [
             "queue"
-        ]  # as in the queue framework: alike in all processes
+        ]  # as in the queue framework: the same in all processes
 
     def loss(
         self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
     ) -> dict[str, Tensor]:
-        """Assignments of global crops, predicted from all others (see :class:`Framework`)."""
+        """Predict the assignments of global crops from all other views (see :class:`Framework`)."""
         z = unit(queries)
         if self.training and self.queue.shape[1]:
             self._waiting.append(gather(z[: self.assigning].detach()))
@@ -92,20 +93,20 @@ class Prototypes(Framework):
         return self.objective.parts(Scores(scores, min(self.assigning, global_views or len(z)), known, ring))
 
     def before_step(self, step: int, total: int, epoch: int) -> None:
-        """Whether prototypes are frozen and the queue is used follows from the place in the run alone."""
+        """Decide by the position in the run whether prototypes are frozen and the queue is used."""
         super().before_step(step, total, epoch)
         self._frozen = step < self.frozen_steps
         self._queue_is_used = bool(self.queue.shape[1]) and epoch >= self.queue_from_epoch and step > 0
 
     def hold_gradients(self) -> None:
-        """Frozen prototypes get none; zeros, because an optimiser may not take weights that join it later."""
+        """Set gradients of frozen prototypes to zero; not None, because optimisers may not accept weights later."""
         if self._frozen and self.prototypes.grad is not None:
             self.prototypes.grad.zero_()
             self._held = self.prototypes.detach().clone()
 
     @torch.no_grad()
     def after_step(self, step: int, total: int) -> None:
-        """Prototypes go back to unit length, and the embeddings of the step's batches join the queue."""
+        """Normalise the prototypes, and add the embeddings of the step's batches to the queue."""
         self.prototypes.copy_(
             unit(self.prototypes) if self._held is None else self._held
         )  # weight decay moved it
@@ -129,7 +130,7 @@ class Prototypes(Framework):
 
     @classmethod
     def default_options(cls, facts: Facts) -> dict[str, Any]:
-        """Fewer prototypes, and less time before they move and the queue is used, in small sets and short runs."""
+        """For small data and short runs: fewer prototypes, and an earlier start of their training and of the queue."""
         epochs = facts.steps * facts.batch_size / max(1, facts.images)
         small = facts.batch_size <= SMALL_BATCH
         return {
@@ -141,11 +142,11 @@ class Prototypes(Framework):
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
-        """Assignments need something to choose from, and views that give them."""
+        """Problems: too few prototypes or assigning views."""
         found = []
         if given.get("prototypes", 2) < 2:
             found.append(
-                f"prototypes={given['prototypes']}: every image would be assigned to it; give 2 or more"
+                f"prototypes={given['prototypes']}: every image would have the same assignment: use 2 or more"
             )
         if given.get("assigning", 1) < 1:
             found.append(f"assigning={given['assigning']}: at least one view must give assignments")
@@ -156,16 +157,16 @@ class Prototypes(Framework):
 
     @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
-        """The queue must not hold an image twice, and local crops assign nothing."""
+        """Problems: the queue has an image twice, or local crops would give assignments."""
         found = []
         if options["queue_size"] > facts.images:
             found.append(
-                f"queue_size={options['queue_size']} is longer than the data set of {facts.images} images: give "
-                "half of that at most, or auto"
+                f"queue_size={options['queue_size']} is larger than the data set of {facts.images} images: use "
+                "at most half of that, or auto"
             )
         if options.get("assigning", 2) > facts.global_views:
             found.append(
-                f"assigning={options.get('assigning', 2)}: local crops give no assignments, and an image has "
-                f"{facts.global_views} other views"
+                f"assigning={options.get('assigning', 2)}: local crops give no assignments, and an image has only "
+                f"{facts.global_views} global views"
             )
         return found

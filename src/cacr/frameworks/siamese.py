@@ -1,4 +1,4 @@
-"""The siamese framework: SimSiam, whose target is the same pass's projection of another view, held."""
+"""The siamese framework: SimSiam, whose target is the projection of another view, without gradient."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Unpack
@@ -22,17 +22,17 @@ from cacr.losses import Objective
 
 @FRAMEWORKS.register("siamese")
 class Siamese(Framework):
-    """SimSiam: predictions against the held projections of the same pass; no second encoder, no second forward.
+    """SimSiam: predictions compared with projections of the same pass; no second encoder, no second forward pass.
 
-    A query is encoder, head (projector) and predictor of any crop; a key is encoder and head of a global crop, from the
-    same forward pass and without gradient.
+    A query is made by encoder, head (projector) and predictor from any crop; a key is made by encoder and head from a
+    global crop, in the same forward pass and without gradient.
 
     Args:
         encoder: as for :class:`Framework`.
         head: features -> embeddings, the projector.
         objective: pairs -> named parts of the loss.
         predictor: embeddings -> predictions of the same dimension.
-        constant_predictor: the predictor keeps the peak learning rate while the schedule lowers that of the others.
+        constant_predictor: the predictor keeps the peak learning rate while the schedule lowers that of others.
         shared: as for :class:`Framework`.
     """
 
@@ -58,9 +58,9 @@ class Siamese(Framework):
         self.constant_predictor = constant_predictor
 
     def embed(self, views: Sequence[Tensor]) -> Tensor:
-        """Predictions of all crops, and after them their projections, held: (2 views, images, dim)."""
+        """Predictions of all crops, followed by their projections without gradient: (2 views, images, dim)."""
         predicted, projected = [], []
-        for x in views:  # sizes one after the other, as batch norm sees them
+        for x in views:  # one size after the other, for batch norm
             z = encode_views([x], self.encoder, self.head, batch_norm=self.batch_norm)
             predicted.append(encode_views([z], self.predictor, batch_norm=self.batch_norm))
             projected.append(z.detach())
@@ -69,7 +69,7 @@ class Siamese(Framework):
     def loss(
         self, queries: Tensor, targets: Tensor | None, global_views: int | None = None
     ) -> dict[str, Tensor]:
-        """Predictions against the projections of other views (see :class:`Framework`)."""
+        """Compare predictions with the projections of other views (see :class:`Framework`)."""
         predictions, projections = queries.chunk(2)
         if not self.objective.local_keys:
             projections = projections[:global_views]
@@ -77,13 +77,13 @@ class Siamese(Framework):
         return self.objective.parts(pairs_with_keys(self.objective, queries, keys, ring))
 
     def constant_rate(self) -> list[nn.Module]:
-        """The predictor, where it is asked for."""
+        """The predictor, if ``constant_predictor``."""
         return [self.predictor] if self.constant_predictor else []
 
     def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
         found = batch_negatives(self.objective.negatives, images, views)
-        return NegativeCount(found.number, f"held projections of {found.origin}")
+        return NegativeCount(found.number, f"projections (without gradient) of {found.origin}")
 
     @classmethod
     def default_head(cls, transformer: bool) -> str:
