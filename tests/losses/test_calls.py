@@ -129,7 +129,7 @@ def test_a_nan_row_is_named():
     z[1, 3, 0] = float("nan")
     for name in ("cacr", "info_nce", "align_uniform", "hard_negative"):
         with pytest.raises(
-            NotFiniteError, match=r"1 of the embeddings hold NaN or infinity, first at \[1, 3\]"
+            NotFiniteError, match=r"1 of the embeddings are NaN or infinite, the first at \[1, 3\]"
         ):
             OBJECTIVES[name]()(z)
     assert issubclass(NotFiniteError, UserError)
@@ -167,5 +167,5 @@ def test_objectives_that_look_for_single_keys_refuse_keys_that_are_elsewhere():
     for backend in ("dense", "attention"):
         loss = CACRLoss()
         loss.backend = backend
-        with pytest.raises(ValueError, match="spread over a ring"):
+        with pytest.raises(ValueError, match="distributed over a ring"):
             loss(spread)

@@ -110,7 +110,7 @@ def test_one_directional_momentum():
     torch.testing.assert_close(pairs.positives[0, 3, 0], Z[0, 3] @ k[0, 3])
     with pytest.raises(ValueError, match="at least 2 views"):
         queued(Z[:1], k, Z[2])
-    with pytest.raises(ValueError, match="one view for each row"):
+    with pytest.raises(ValueError, match="one view per row"):
         queued(Z[:1], k, Z[2], key_views=(1, 2))
 
 

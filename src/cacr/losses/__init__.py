@@ -1,7 +1,7 @@
 """Objectives over embeddings of shape (views, images, dim).
 
-A file is one objective, but for ``objective.py``, what all have in common, and ``measures.py``, what is measured of the
-same pairs without being trained. What they are computed with is in ``engine/``. A new objective is imported here.
+Each file has one objective, except ``objective.py`` (the base classes) and ``measures.py`` (metrics of the same pairs,
+which are not trained). ``engine/`` has the computations. Import new objectives here.
 """
 
 from cacr.losses.adaclr import AdaCLRLoss

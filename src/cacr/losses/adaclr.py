@@ -1,4 +1,4 @@
-"""Contrastive learning with neighbours as further positives (AdaCLR)."""
+"""Contrastive learning with neighbours as additional positives (AdaCLR)."""
 
 import torch
 from torch import Tensor
@@ -10,25 +10,26 @@ from cacr.losses.engine.pairs import Negatives, Pairs
 from cacr.losses.engine.reductions import lse, lse_of
 from cacr.losses.objective import OBJECTIVES, PairObjective
 
-NO_NEIGHBOURS = "neighbours are found in one set of keys that all views share: a queue, or 'all'"
+NO_NEIGHBOURS = "neighbours need one set of keys that all views share: a queue, or 'all'"
 
 
 @OBJECTIVES.register("adaclr")
 class AdaCLRLoss(PairObjective):
-    """AdaCLR: a query's nearest keys join its own views as positives.
+    """AdaCLR: the nearest keys of a query are additional positives.
 
     With P the query's own positives and its ``neighbours`` most similar keys, found without gradient:
 
         loss = mean over queries of -1/|P| sum_{p in P} [s_p / tau - ln sum_a e^{s_a / tau}],  a over all others
 
-    With no neighbours this is SupCon of the own views. How many neighbours there are, and from when on, was never
-    published in detail: both are settings, and their defaults an approximation.
+    Without neighbours this is SupCon of the own views. The number of neighbours, and when they start, was never
+    published in
+    detail: both are settings, and their defaults are an approximation.
 
     Args:
         temperature: tau.
-        neighbours: How many keys join.
-        neighbours_from: The share of the run before they do: neighbours of random weights mean little. 0 where the
-            run starts from trained weights.
+        neighbours: Number of keys that are added.
+        neighbours_from: Share of the run before they are used, because neighbours by random weights mean little. Use
+            0 if the run starts from trained weights.
     """
 
     negatives: Negatives = "all"
@@ -43,7 +44,7 @@ class AdaCLRLoss(PairObjective):
         self._joined = True
 
     def begin_step(self, step: int, total: int) -> None:
-        """Neighbours join after a share of the run; in a loop that tells no steps, from the first call on."""
+        """Use neighbours after a share of the run; if this is never called, from the first call of the loss."""
         self._joined = step >= self.neighbours_from * total
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:

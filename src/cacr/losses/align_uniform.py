@@ -11,7 +11,7 @@ from cacr.losses.objective import OBJECTIVES, PairObjective
 
 def alignment_of(pairs: Pairs, alpha: float = 2.0) -> Tensor:
     """The mean of ||x - x+||^alpha over queries and their positives."""
-    # For alpha < 2 the power of a zero distance has no finite slope: a smallest distance stands in for it.
+    # For alpha < 2 the power of a zero distance has no finite slope: a smallest distance is used instead.
     squared = (2 - 2 * pairs.positives).clamp_min(torch.finfo(pairs.positives.dtype).eps ** 2)
     return pairs.average(squared ** (alpha / 2), pairs.absent)
 
@@ -24,7 +24,7 @@ def uniformity_of(pairs: Pairs, t: float = 2.0, backend: Backend = "auto") -> Te
 
 @OBJECTIVES.register("align_uniform")
 class AlignUniformLoss(PairObjective):
-    """AU-CL: bring positives together and spread each view uniformly over the sphere.
+    """AU-CL: bring positives together and distribute each view uniformly over the sphere.
 
         alignment  = mean over pairs of views of mean_i ||x_i - y_i||^alpha
         uniformity = mean over views of ln mean_{i != j} exp(-t ||x_i - x_j||^2)
@@ -33,10 +33,10 @@ class AlignUniformLoss(PairObjective):
     The log is outside the mean over queries, and there is no temperature.
 
     Args:
-        alpha: The power of the distance in the alignment.
-        t: The precision of the kernel in the uniformity.
-        align: The factor of the alignment.
-        uniform: The factor of the uniformity.
+        alpha: Power of the distance in the alignment.
+        t: Precision of the kernel in the uniformity.
+        align: Factor of the alignment.
+        uniform: Factor of the uniformity.
     """
 
     supports_ring = True

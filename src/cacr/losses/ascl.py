@@ -1,4 +1,4 @@
-"""Adaptive soft contrastive learning (ASCL): negatives that resemble the positive are positives in part."""
+"""Adaptive soft contrastive learning (ASCL): negatives similar to the positive are partly positives."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ NO_SHARED_KEYS = "soft labels need keys of positives, and negatives that all vie
 
 @OBJECTIVES.register("ascl")
 class ASCLLoss(PairObjective):
-    """ASCL: InfoNCE with soft labels, which negatives near the positive's key share with it.
+    """ASCL: InfoNCE with soft labels, which are shared between the positive and negatives near its key.
 
     For a positive key k, N negatives k_j and the distribution p = softmax_j(k.k_j / label_temperature):
 
@@ -22,13 +22,13 @@ class ASCLLoss(PairObjective):
         label = 1 for k, min(1, neighbours c p_j) for k_j, then divided by their sum; without gradient
         loss = mean over queries and positives of -sum_j label_j ln softmax_j(q.k_j / temperature)
 
-    With no neighbours this is MoCo v2. The labels of a key are needed only in their sum and in their mean key, which
-    are found block by block: the matrix of queries and keys is not held.
+    Without neighbours this is MoCo v2. Only the sum of the labels of a key and their mean key are needed, which are
+    computed block by block: the matrix of queries and keys is never in memory.
 
     Args:
-        temperature: of the loss.
-        label_temperature: of the labels; smaller ones make p surer.
-        neighbours: How many neighbours a key may have: 1 on ImageNet, 5 on CIFAR in the paper.
+        temperature: temperature of the loss.
+        label_temperature: temperature of the labels; smaller values make p more certain.
+        neighbours: Number of neighbours of a key: 1 on ImageNet, 5 on CIFAR in the paper.
     """
 
     negatives: Negatives = "all"

@@ -14,14 +14,14 @@ from cacr.losses.objective import OBJECTIVES, Objective
 class BarlowTwinsLoss(Objective):
     """Barlow Twins: make the cross-correlation of two views the identity.
 
-    With each dimension of each view brought to mean 0 and variance 1 over the batch and C = x^T y / M, the
-    mean over pairs of views of
+    With each dimension of each view normalised to mean 0 and variance 1 over the batch and C = x^T y / M, the mean
+    over pairs of views of
 
         sum_a (1 - C_aa)^2 + redundancy sum_{a != b} C_ab^2
 
     Args:
-        redundancy: The factor of the off-diagonal terms.
-        eps: Added to the variance, which is 0 for a dimension that is the same for all images.
+        redundancy: Factor of the off-diagonal terms.
+        eps: Added to the variance, which is 0 if a dimension is the same for all images.
     """
 
     has_negatives = False

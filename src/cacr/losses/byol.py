@@ -1,4 +1,4 @@
-"""Predicting the target of another view, without negatives (BYOL)."""
+"""Predict the target of another view, without negatives (BYOL)."""
 
 from torch import Tensor
 
@@ -8,10 +8,10 @@ from cacr.losses.objective import OBJECTIVES, PairObjective
 
 @OBJECTIVES.register("byol")
 class BYOLLoss(PairObjective):
-    """BYOL: the squared distance of a prediction from another view's target.
+    """BYOL: the squared distance between a prediction and the target of another view.
 
     The mean over queries and their positives of ||q - k||^2 = 2 - 2 q.k. Call it with
-    ``momentum(predictions, targets.detach())``; without a predictor and a held target it collapses.
+    ``momentum(predictions, targets.detach())``; without a predictor and a target without gradient it collapses.
     """
 
     has_negatives = False

@@ -26,7 +26,7 @@ _SIGN = {"softmax": 1.0, "uniform": 0.0, "flipped": -1.0}
 
 @OBJECTIVES.register("cacr")
 class CACRLoss(PairObjective):
-    """CACR: attract far positives hardest and repel near negatives hardest.
+    """CACR: attract far positives most strongly and repel near negatives most strongly.
 
     With d(a, b) = ||a - b||^2 = 2 - 2 a.b between unit vectors and a cost c, equal to d by default:
 
@@ -35,31 +35,31 @@ class CACRLoss(PairObjective):
         loss = attraction L_CA + repulsion L_CR
 
     Args:
-        t_pos: t+, how much more the far positives are pulled. Of no effect with one positive.
-        t_neg: t-, how much more the near negatives are pushed; a temperature of 1 / (2 t-) on cosines.
+        t_pos: t+, how much more strongly far positives are pulled. No effect with one positive.
+        t_neg: t-, how much more strongly near negatives are pushed; equals a temperature of 1 / (2 t-) on cosines.
         negatives: In-batch negatives, see :func:`cacr.losses.engine.pairs.in_batch`.
         cost: ``euclidean``: c = d. ``inner``: c = -a.b. ``rbf``: the Euclidean L_CA, and
-            L_CR = ln mean_i sum_j pi-_ij exp(-rbf_t d_ij). The weights come from d in every case.
-        pos_weights: pi+ as above (``softmax``), 1/K (``uniform``), or with -t+ in place of t+ (``flipped``).
+            L_CR = ln mean_i sum_j pi-_ij exp(-rbf_t d_ij). The weights always use d.
+        pos_weights: pi+ as above (``softmax``), 1/K (``uniform``), or with -t+ instead of t+ (``flipped``).
         neg_weights: The same for pi-. Both uniform is the paper's UAUR.
         pos_grad: Whether gradients flow through pi+.
         neg_grad: Whether gradients flow through pi-.
-        queue_grad: Whether they flow through the part of pi- that queue keys make up.
-        attraction: The factor of L_CA.
-        repulsion: The factor of L_CR.
+        queue_grad: Whether gradients flow through the part of pi- from queue keys.
+        attraction: Factor of L_CA.
+        repulsion: Factor of L_CR.
         margin: m of the hinge, mean_i max(0, attraction L_CA,i + repulsion L_CR,i + m). None: no hinge.
-        rbf_t: The precision t of the ``rbf`` cost.
-        tau_plus: The share of false negatives to correct for: -E_pi-[c] becomes
+        rbf_t: Precision t of the ``rbf`` cost.
+        tau_plus: Share of false negatives to correct for: -E_pi-[c] becomes
             (-E_pi-[c] + tau_plus E_p+[c]) / (1 - tau_plus), p+ uniform over the positives.
-        pi_anchor: Whose softmax pi+ is. ``query``: over the positives of a query, the paper's. ``key``: over the
-            queries of a key, sum_b pi+_b c(q_b, k), averaged over keys: the released code's, which weighs where few
-            keys face many queries, as with local crops.
-        local_keys: Local crops are keys too, at their cost; else they are queries only.
+        pi_anchor: ``query``: pi+ is a softmax over the positives of a query, as in the paper. ``key``: over the
+            queries of a key, sum_b pi+_b c(q_b, k), averaged over keys, as in the released code; this matters if
+            there are few keys and many queries, as with local crops.
+        local_keys: Local crops are also keys, which costs more; by default they are only queries.
         t_neg_schedule: ``constant``, or ``spread``: t- starts near 0 and grows to ``t_neg`` while repulsion exceeds
-            attraction, see :class:`cacr.losses.engine.spread.FollowedSpread`. It moves after each batch in training
+            attraction, see :class:`cacr.losses.engine.spread.FollowedSpread`. It changes after each batch in training
             mode. ``learned``: t- is a parameter that starts at ``t_neg``, kept in [:data:`LEAST`, :data:`MOST`]; the
-            repulsion grows with t- whatever the embeddings are, so its gradient never raises t-. Both for ``softmax``
-            weights of negatives and a cost other than ``rbf``.
+            repulsion always grows with t-, so its gradient never raises t-. Both need ``softmax`` weights of negatives
+            and a cost other than ``rbf``.
 
     Example:
         >>> z = torch.randn(5, 128, 64)     # five views of 128 images
@@ -99,13 +99,13 @@ class CACRLoss(PairObjective):
         check_choice(Schedule, t_neg_schedule=t_neg_schedule)
         check_choice(Anchor, pi_anchor=pi_anchor)
         if margin is not None and pi_anchor == "key":
-            raise ValueError("margin must be None with pi_anchor 'key': a hinge is for each query")
+            raise ValueError("margin must be None with pi_anchor 'key': a hinge needs a loss per query")
         if margin is not None and cost == "rbf":
-            raise ValueError("margin must be None with cost 'rbf', whose repulsion is no sum over queries")
+            raise ValueError("margin must be None with cost 'rbf', whose repulsion is not a sum over queries")
         if t_neg_schedule != "constant" and (cost == "rbf" or neg_weights != "softmax"):
             raise ValueError(
                 f"t_neg_schedule must be 'constant' with cost {cost!r} and neg_weights {neg_weights!r}: "
-                f"{t_neg_schedule!r} is for neg_weights 'softmax' and cost 'euclidean' or 'inner'"
+                f"{t_neg_schedule!r} needs neg_weights 'softmax' and cost 'euclidean' or 'inner'"
             )
         self.t_pos, self.t_neg, self.rbf_t, self.tau_plus = t_pos, t_neg, rbf_t, tau_plus
         self.negatives, self.cost = negatives, cost
@@ -117,14 +117,14 @@ class CACRLoss(PairObjective):
         self.learned = LearnedScale(t_neg, LEAST, MOST) if t_neg_schedule == "learned" else None
 
     def begin_step(self, step: int, total: int) -> None:
-        """Bring a learned t- that the last step led past a bound back to it."""
+        """Clip a learned t- to its bounds after the last step."""
         if self.learned is not None:
             self.learned.begin_step()
 
     def parts(
         self, z: Given, other: Tensor | None = None, *, global_views: int | None = None
     ) -> dict[str, Tensor]:
-        """As :meth:`of` gives them, and ``t_neg`` where it changes; in training mode this is what changes it."""
+        """The parts of :meth:`of`, and ``t_neg`` if it changes; in training mode this call changes it."""
         parts = super().parts(z, other, global_views=global_views)
         if self.learned is not None:
             parts["t_neg"] = self.learned.now().detach()
@@ -149,21 +149,21 @@ class CACRLoss(PairObjective):
         return {"loss": loss, **parts}
 
     def _distances(self, parts: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The weighted mean distances of positives and of negatives times their factors, whatever the cost is."""
+        """The weighted mean distances of positives and of negatives times their factors, for any cost."""
         ca, cr = parts["attraction"], parts["repulsion"]
         if self.cost == "inner":  # -a.b = (d - 2) / 2
             ca, cr = 2 * ca + 2, 2 * cr - 2
         return self.attraction * ca, -self.repulsion * cr
 
     def _attraction(self, pairs: Pairs) -> Tensor:
-        """sum_k pi+_k c_k of each query, (Q, M); of each key, (W, M), where these are the anchors."""
+        """sum_k pi+_k c_k per query, (Q, M); per key, (W, M), if keys are the anchors."""
         scale = -2 * self.t_pos * _SIGN[self.pos_weights]
         cosines, absent = (pairs.positives, pairs.absent) if self.pi_anchor == "query" else pairs.by_key()
         return self._expected_cost(mean_of(cosines, scale, absent, weight_grad=self.pos_grad))
 
     def _repulsion(self, pairs: Pairs) -> Tensor:
-        """-sum_j pi-_j c_j of each query, (G, M)."""
-        # The mean at another scale, r a, is that of the vectors r q at the scale a, over r: so r may be a tensor.
+        """-sum_j pi-_j c_j per query, (G, M)."""
+        # The mean at scale r a is that of the vectors r q at scale a, divided by r: so r may be a tensor.
         moving = self.spread or self.learned
         share = None if moving is None else moving.share()
         cosine = mean(
@@ -201,5 +201,5 @@ class CACRLoss(PairObjective):
         return pairs.log_mean_exp(kernel) - 2 * t
 
     def _expected_cost(self, cosine: Tensor) -> Tensor:
-        """The mean cost from the mean cosine, in which costs are linear; rounding cannot make d negative."""
+        """The mean cost from the mean cosine, in which costs are linear; rounding errors cannot make d negative."""
         return -cosine if self.cost == "inner" else (2 - 2 * cosine).clamp_min(0)

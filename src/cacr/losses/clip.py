@@ -17,12 +17,12 @@ from cacr.losses.objective import OBJECTIVES, PairObjective
 class CLIPLoss(PairObjective):
     """CLIP: symmetric InfoNCE between images and texts with a learned temperature.
 
-    The mean of image-to-text and text-to-image cross-entropy of logits a q.k, a = min(exp(log_scale), most).
-    ``loss(images, texts)`` with two (images, dim) tensors does it; ``log_scale`` is a parameter to train.
+    The mean of image-to-text and text-to-image cross-entropy of logits a q.k, a = min(exp(log_scale), most). Call
+    ``loss(images, texts)`` with two (images, dim) tensors; ``log_scale`` is a parameter to train.
 
     Args:
-        temperature: The initial temperature 1 / a.
-        most: The largest a.
+        temperature: Initial temperature 1 / a.
+        most: Largest a.
         learned: Whether a is trained.
     """
 
@@ -37,13 +37,13 @@ class CLIPLoss(PairObjective):
         self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)), requires_grad=learned)
 
     def begin_step(self, step: int, total: int) -> None:
-        """Bring a scale that the last step led past ``most`` back to it."""
+        """Clip the scale to ``most`` after the last step."""
         put_back(self.log_scale, 0.0, self.most)
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
         """``loss``, and ``scale``, the factor a of the cosines."""
         scale = within(self.log_scale, 0.0, self.most)
-        # lse_a(q) = lse_1(a q): scaling the queries carries the gradient to a.
+        # lse_a(q) = lse_1(a q): scaling the queries gives a its gradient.
         scaled = replace(pairs, queries=scale * pairs.queries, positives=scale * pairs.positives)
         _, absent = pairs.opposed()
         loss = pairs.average(one_vs_many(scaled, 1.0, self.backend), absent)

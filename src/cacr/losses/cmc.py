@@ -10,7 +10,7 @@ from cacr.losses.objective import OBJECTIVES, PairObjective
 
 @OBJECTIVES.register("cmc")
 class CMCLoss(PairObjective):
-    """CMC: InfoNCE between every two views, with negatives from the other view alone.
+    """CMC: InfoNCE between each pair of views, with negatives only from the other view.
 
     The mean over ordered pairs of views (v, w) and images i of
 

@@ -11,7 +11,7 @@ from cacr.losses.objective import OBJECTIVES, PairObjective
 
 @OBJECTIVES.register("hard_negative")
 class HardNegativeLoss(PairObjective):
-    """HN-CL: InfoNCE with hard negatives weighted up and false ones corrected for.
+    """HN-CL: InfoNCE with larger weights for hard negatives, corrected for false ones.
 
     With N negatives of cosines s_j and weights q_j = softmax_j(beta s_j / tau):
 
@@ -19,12 +19,12 @@ class HardNegativeLoss(PairObjective):
         E   = max((E_q - tau_plus e^{s+ / tau}) / (1 - tau_plus), e^{-1 / tau})
         loss = mean over queries and their positives of -ln(e^{s+ / tau} / (e^{s+ / tau} + N E))
 
-    Gradients flow through the weights. Negatives are all other images' embeddings of all views.
+    Gradients flow through the weights. Negatives are the embeddings of all other images in all views.
 
     Args:
         temperature: tau.
-        beta: How much harder negatives weigh more; 0 with tau_plus 0 is InfoNCE.
-        tau_plus: The share of false negatives to correct for.
+        beta: How much larger the weights of harder negatives are; 0 with tau_plus 0 is InfoNCE.
+        tau_plus: Share of false negatives to correct for.
     """
 
     negatives: Negatives = "all"

@@ -1,4 +1,4 @@
-"""InfoNCE: the conventional contrastive objective, with false-negative cancellation as an option."""
+"""InfoNCE: the standard contrastive objective, with optional false-negative cancellation."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ def one_vs_many(pairs: Pairs, scale: float, backend: Backend) -> Tensor:
 
 @OBJECTIVES.register("info_nce")
 class InfoNCELoss(PairObjective):
-    """InfoNCE, SimCLR's NT-Xent: tell each positive from all negatives.
+    """InfoNCE, SimCLR's NT-Xent: distinguish each positive from all negatives.
 
     The mean over queries and their positives, which is over ordered pairs of views, of
 
@@ -33,12 +33,12 @@ class InfoNCELoss(PairObjective):
         temperature: tau.
         negatives: ``all`` is SimCLR's (2M-2 at two views), ``cross`` gives M-1; see
             :func:`cacr.losses.engine.pairs.in_batch`.
-        false_negatives: What to do with false negatives (FNC), the ``fnc_top`` keys most similar to any view
-            of the image whose cosine is above ``fnc_threshold``. ``keep``: nothing. ``eliminate``: they are
-            no negatives. ``attract``: they join the positive in the numerator, averaged, and stay in the
-            denominator. For keys that all views share: negatives ``all``, or a queue.
-        fnc_top: How many keys may be false negatives of an image.
-        fnc_threshold: The cosine above which they are.
+        false_negatives: What to do with false negatives (FNC), the ``fnc_top`` keys most similar to any view of the
+            image with a cosine above ``fnc_threshold``. ``keep``: nothing. ``eliminate``: remove them from the
+            negatives. ``attract``: add them to the positive in the numerator, averaged, and keep them in the
+            denominator. Needs keys that all views share: negatives ``all``, or a queue.
+        fnc_top: Largest number of false negatives per image.
+        fnc_threshold: Smallest cosine of a false negative.
     """
 
     def __init__(

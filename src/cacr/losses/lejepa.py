@@ -1,4 +1,4 @@
-"""Views that agree, embeddings that are Gaussian (LeJEPA with SIGReg)."""
+"""Equal views and Gaussian embeddings (LeJEPA with SIGReg)."""
 
 import torch
 from torch import Tensor
@@ -8,11 +8,11 @@ from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.objective import OBJECTIVES, Objective
 
 POINTS, FURTHEST = 17, 5.0
-"""Of the trapezoid rule over t, from -5 to 5, as in the paper's listing; the authors' package takes 33 from -3 to 3."""
+"""Points of the trapezoid rule over t, from -5 to 5, as in the paper's listing; the authors' code uses 33, -3 to 3."""
 
 
 def sigreg(z: Tensor, directions: Tensor) -> Tensor:
-    """How far embeddings are from a standard normal, along some directions: SIGReg's Epps-Pulley statistic, a scalar.
+    """Distance of embeddings from a standard normal along some directions: SIGReg's Epps-Pulley statistic, a scalar.
 
     The mean over views and directions a of  N int |mean_i e^{i t a.z_i} - e^{-t^2/2}|^2 e^{-t^2/2} dt.
 
@@ -20,7 +20,7 @@ def sigreg(z: Tensor, directions: Tensor) -> Tensor:
         z: (views, N images, dim).
         directions: (dim, number), of unit length.
     """
-    # The integrand is even in t: half of the points, those but t = 0 counted twice.
+    # The integrand is even in t: half of the points are enough, and all except t = 0 count twice.
     t = torch.linspace(0, FURTHEST, POINTS // 2 + 1, dtype=z.dtype, device=z.device)
     step = 2 * FURTHEST / (POINTS - 1)
     weights = torch.full_like(t, 2 * step)
@@ -41,14 +41,14 @@ class LeJEPALoss(Objective):
 
         loss = (1 - share) mean over views, images and dimensions of (z_v - c)^2 + share SIGReg(z)
 
-    with c the mean of the image's global views, and :func:`sigreg` over random directions that are drawn anew at every
-    step, the same in all processes: a loop of your own calls ``begin_step(step, total)`` before each. Embeddings are
-    taken as they are, not at unit length. The paper's equation sums the squares over dimensions; the authors' code
+    with c the mean of the image's global views, and :func:`sigreg` over random directions that change at every step
+    and are the same in all processes: in your own training loop, call ``begin_step(step, total)`` before each step.
+    Embeddings are not normalised. The paper's equation sums the squares over dimensions; the authors' code
     (``MINIMAL.md`` of rbalestr-lab/lejepa) takes their mean, as here.
 
     Args:
-        share: The share of SIGReg.
-        directions: The number of random directions.
+        share: Share of SIGReg in the loss.
+        directions: Number of random directions.
     """
 
     has_negatives = False
@@ -61,7 +61,7 @@ class LeJEPALoss(Objective):
         self._step = 0
 
     def begin_step(self, step: int, total: int) -> None:
-        """The directions of a step follow from its number alone, so that a resumed run draws the same."""
+        """Draw the directions of a step; they depend only on its number, so that a resumed run draws the same."""
         self._step = step
 
     def of_views(self, z: Tensor, global_views: int | None = None) -> dict[str, Tensor]:
@@ -80,7 +80,7 @@ class LeJEPALoss(Objective):
         }
 
     def _draw(self, z: Tensor) -> Tensor:
-        """Random unit vectors (dim, directions), alike in all processes."""
+        """Random unit vectors (dim, directions), the same in all processes."""
         draw = torch.Generator().manual_seed(self._step)
         vectors = torch.randn(z.shape[2], self.directions, generator=draw, device="cpu")
         vectors = vectors.to(z) if z.device.type != "meta" else torch.empty_like(vectors, device="meta")

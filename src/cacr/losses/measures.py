@@ -1,4 +1,4 @@
-"""Label-free measures of a batch of embeddings, from the same pairs and reductions as the objectives."""
+"""Metrics of a batch of embeddings that need no labels, from the same pairs and reductions as the objectives."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from cacr.losses.engine.reductions import aligned, lse, lse_of, mean, mean_of, r
 def conditional_entropy(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
     """H(X-|X) = mean_i -sum_j pi-_ij ln pi-_ij, in nats; its maximum is :func:`maximum_entropy`.
 
-    A collapsed encoder attains the maximum too: look at :func:`uniformity` beside it.
+    A collapsed encoder also reaches the maximum: look at :func:`uniformity` too.
 
     Args:
         z: (views, images, dim), or pairs.
@@ -28,7 +28,7 @@ def conditional_entropy(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negati
 
 @torch.no_grad()
 def maximum_entropy(z: Tensor | Pairs, negatives: Negatives = "same") -> Tensor:
-    """The largest H(X-|X), attained by uniform weights: ln n for n negatives."""
+    """The largest H(X-|X), reached with equal weights: ln n for n negatives."""
     return _pairs(z, negatives).log_count().mean()
 
 
@@ -62,7 +62,7 @@ def positive_weights(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
 
 @torch.no_grad()
 def negative_weights(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
-    """The weights pi- of each query's negatives, the whole (groups, images, keys); hidden keys have 0."""
+    """The weights pi- of each query's negatives, as a full tensor (groups, images, keys); 0 for hidden keys."""
     pairs = _pairs(z, negatives)
     total = lse(pairs.queries, pairs.negatives, 2 * t_neg)[..., None]
     weights = []
@@ -76,7 +76,7 @@ def negative_weights(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives
 
 @torch.no_grad()
 def reversed_negatives(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negatives = "same") -> Tensor:
-    """The share of negatives that attached weights attract: c_j > sum_j pi-_j c_j + 1 / t-.
+    """The share of negatives that weights with gradients attract: c_j > sum_j pi-_j c_j + 1 / t-.
 
     With gradients through pi-, dL_CR / dc_j = -pi-_j (1 - t- (c_j - sum_j pi-_j c_j)).
     """
@@ -88,7 +88,7 @@ def reversed_negatives(z: Tensor | Pairs, t_neg: float = 2.0, negatives: Negativ
 
 @torch.no_grad()
 def reversed_positives(z: Tensor | Pairs, t_pos: float = 1.0) -> Tensor:
-    """The share of positives that attached weights repel: c_k < sum_k pi+_k c_k - 1 / t+."""
+    """The share of positives that weights with gradients repel: c_k < sum_k pi+_k c_k - 1 / t+."""
     pairs = _pairs(z, "same")
     expected = mean_of(pairs.positives, -2 * t_pos, pairs.absent)[..., None]
     repelled = pairs.positives > expected + 1 / (2 * t_pos)

@@ -1,16 +1,16 @@
-"""What the authors' released code computes, where that differs from the paper.
+"""Objectives of the authors' released code, where it differs from the paper.
 
-Three code bases were released with the paper. Their settings, as presets:
+Three code bases were released with the paper. These are their settings:
 
-- *small scale* (in-batch): cross-view negatives of the upper triangle, ``negatives="cross_upper"``, where the
-  paper has same-view negatives.
-- *MoCo-v2*: pi+ without gradient, as in the paper's Algorithm 3, and pi- with the queue's distances held
-  constant, where the paper lets gradients through. Use it with :func:`cacr.losses.engine.pairs.queued`.
-- *MoCo-v3*: :class:`ReleasedMoCoV3Loss`, another objective than the paper's.
+- *small scale* (in-batch): cross-view negatives of the upper triangle, ``negatives="cross_upper"``, instead of the
+  paper's same-view negatives.
+- *MoCo-v2*: pi+ without gradient, as in the paper's Algorithm 3, and pi- with constant queue distances, where the
+  paper has gradients. Use it with :func:`cacr.losses.engine.pairs.queued`.
+- *MoCo-v3*: :class:`ReleasedMoCoV3Loss`, which is not the paper's objective.
 
-Known faults of that code, described here and not reproduced: the MoCo-v2 code caches the queue's distances of
-the first view and uses them for all views; the Euclidean MoCo-v3 loss is summed over the batch, not averaged;
-the debiased variant (``tau_plus``) subtracts the correction where it must add it.
+Known bugs of that code, described here and not reproduced: the MoCo-v2 code caches the queue's distances of the first
+view and uses them for all views; the Euclidean MoCo-v3 loss is summed over the batch, not averaged; the debiased
+variant (``tau_plus``) subtracts the correction instead of adding it.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ ReleasedCost = Literal["rbf", "euclidean"]
 
 
 def released_small_scale(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
-    """The small-scale code's objective: cross-view negatives of the upper triangle.
+    """The objective of the small-scale code: cross-view negatives of the upper triangle.
 
     For CIFAR-10, CIFAR-100 and STL-10 the paper has t- = 2, 3, 3 with one positive and t- = 0.9, 2, 2 with four;
     the commands of the code's README have the latter.
@@ -38,13 +38,13 @@ def released_small_scale(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
 
 
 def released_moco_v2(t_neg: float = 2.0, t_pos: float = 1.0) -> CACRLoss:
-    """The MoCo-v2 code's objective: no gradient through pi+, nor through the queue's part of pi-."""
+    """The objective of the MoCo-v2 code: no gradient through pi+ and through the queue's part of pi-."""
     return CACRLoss(t_pos=t_pos, t_neg=t_neg, pos_grad=False, queue_grad=False)
 
 
 @OBJECTIVES.register("released_moco_v3")
 class ReleasedMoCoV3Loss(PairObjective):
-    """What the authors' MoCo-v3 code trains, by default MoCo-v3 with weighted queries.
+    """The objective of the authors' MoCo-v3 code, by default MoCo-v3 with weighted queries.
 
     The key is the anchor: for key view a, p_b = softmax over the queries b != a of ||q_b - k_a||^2 / T, no
     gradient. The mean over key views a and images i of sum_b p_b l_ab, with
@@ -52,8 +52,8 @@ class ReleasedMoCoV3Loss(PairObjective):
         rbf:        l_ab = 2 T * cross-entropy of q_b.k_a / T against all keys of view a; there is no pi-
         euclidean:  l_ab = (1 - q_b.k_ai) - sum_{j != i} pi-_j (1 - q_b.k_aj)
 
-    and pi- = softmax(q_b.k_aj / T) without gradient. With one query for each key, ``rbf`` is half of MoCo-v3's
-    own loss exactly. Use it with :func:`cacr.losses.engine.pairs.momentum`.
+    and pi- = softmax(q_b.k_aj / T) without gradient. With one query per key, ``rbf`` is exactly half of MoCo-v3's own
+    loss. Use it with :func:`cacr.losses.engine.pairs.momentum`.
 
     Args:
         temperature: T; 1 for ResNet-50 and 0.2 for ViT in the released commands.

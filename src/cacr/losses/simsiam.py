@@ -1,4 +1,4 @@
-"""Predicting another view of the same network, without negatives (SimSiam)."""
+"""Predict another view of the same network, without negatives (SimSiam)."""
 
 from torch import Tensor
 
@@ -8,10 +8,10 @@ from cacr.losses.objective import OBJECTIVES, PairObjective
 
 @OBJECTIVES.register("simsiam")
 class SimSiamLoss(PairObjective):
-    """SimSiam: the negative cosine of a prediction with another view's target.
+    """SimSiam: the negative cosine between a prediction and the target of another view.
 
     The mean over queries and their positives of -q.k, half of BYOL's gradient. Call it with
-    ``momentum(predictions, projections.detach())``; without the predictor and the stop it collapses.
+    ``momentum(predictions, projections.detach())``; without the predictor and the stopped gradient it collapses.
     """
 
     has_negatives = False

@@ -14,17 +14,17 @@ from cacr.losses.objective import OBJECTIVES, Given, Input, Objective
 def sinkhorn(scores: Tensor, epsilon: float, iterations: int, ring: Ring | None = None) -> Tensor:
     """Soft assignments (..., images, prototypes) that use every prototype equally often.
 
-    Rows and columns of exp(scores / epsilon) are normalised in turn, in log space; an image's row ends at 1.
+    Rows and columns of exp(scores / epsilon) are normalised in turn, in log space; in the end each row sums to 1.
 
     Args:
         scores: (..., images, prototypes).
-        epsilon: softness.
-        iterations: of both normalisations.
-        ring: processes with further images: a prototype's sum is over all of them.
+        epsilon: softness of the assignments.
+        iterations: number of iterations of both normalisations.
+        ring: processes with more images: the sum of a prototype is over all of them.
     """
     logits = scores / epsilon
     for _ in range(iterations):
-        # a mean in place of the sum is a constant more, which the last line divides out
+        # a mean instead of the sum is a constant factor, which the last line removes
         used = torch.logsumexp(logits, -2) if ring is None else ring.log_mean_exp(logits.mT)
         logits = logits - used[..., None, :]
         logits = logits - torch.logsumexp(logits, -1, keepdim=True)
@@ -35,15 +35,16 @@ def sinkhorn(scores: Tensor, epsilon: float, iterations: int, ring: Ring | None 
 class SwAVLoss(Objective):
     """SwAV: predict one view's cluster assignment from another view.
 
-    Scores are cosines with prototypes, which the framework ``prototypes`` holds. The assignments
-    q_v = sinkhorn(scores_v) of the views that assign are targets, without gradient, for every other view w: the mean
-    over (v, w) and images of -sum_p q_vp ln softmax_p(scores_w / tau). ``loss(scores)`` with a tensor
-    (views, images, prototypes) lets all views assign.
+    Scores are cosines with prototypes, which belong to the framework ``prototypes``. The assignments q_v =
+    sinkhorn(scores_v) of the assigning views are targets, without gradient, for every other view w: the mean over (v,
+    w) and images of
+    -sum_p q_vp ln softmax_p(scores_w / tau). With ``loss(scores)`` and a tensor (views, images, prototypes), all views
+    assign.
 
     Args:
         temperature: tau.
-        epsilon: The softness of the assignments.
-        iterations: The number of Sinkhorn iterations.
+        epsilon: Softness of the assignments.
+        iterations: Number of Sinkhorn iterations.
     """
 
     takes: frozenset[Input] = frozenset({"scores"})
@@ -56,7 +57,7 @@ class SwAVLoss(Objective):
         self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations
 
     def of_scores(self, scores: Scores) -> dict[str, Tensor]:
-        """``loss``, and ``used``, the entropy of the mean assignment over its maximum; of all processes' images."""
+        """``loss``, and ``used``, the entropy of the mean assignment relative to its maximum; over all processes."""
         z, ring = scores.views, scores.ring
         z = z.to(torch.promote_types(z.dtype, torch.float32))
         images = z.shape[1]
@@ -76,7 +77,7 @@ class SwAVLoss(Objective):
         return {"loss": swapped / (len(targets) * (len(z) - 1) * images), "used": used}
 
     def of_views(self, z: Tensor, global_views: int | None = None) -> dict[str, Tensor]:
-        """The parts, from scores (views, images, prototypes), of which the global views assign."""
+        """The parts, from scores (views, images, prototypes); the global views assign."""
         if z.dim() != 3 or z.shape[0] < 2 or z.shape[2] < 2:
             raise ValueError(f"scores must be (views >= 2, images, prototypes >= 2), not {tuple(z.shape)}")
         return self.of_scores(Scores(z, len(z) if global_views is None else global_views))

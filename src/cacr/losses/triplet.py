@@ -1,4 +1,4 @@
-"""The triplet losses that CACR has as limits."""
+"""Triplet losses, which are limits of CACR."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ Mining = Literal["none", "hard"]
 
 @OBJECTIVES.register("triplet")
 class TripletLoss(PairObjective):
-    """Triplet: positives nearer than negatives by a margin, on average or for the hardest.
+    """Triplet: positives closer than negatives by a margin, on average or for the hardest.
 
     The mean over queries i of max(0, c+_i - c-_i + margin), with squared distances and
 
@@ -25,7 +25,8 @@ class TripletLoss(PairObjective):
         mining hard:  c+ = max_k c_ik,   c- = min_j c_ij          CACR with a margin, t+ and t- to infinity
 
     Args:
-        margin: Squared distance between positives and negatives beyond which a query is content; above 0.
+        margin: Margin between the squared distances of positives and negatives, above 0; beyond it a query has no
+            loss.
         mining: ``none`` or ``hard``.
         negatives: In-batch negatives, see :func:`cacr.losses.engine.pairs.in_batch`.
     """
@@ -39,7 +40,7 @@ class TripletLoss(PairObjective):
         self.margin, self.mining, self.negatives = margin, mining, negatives
 
     def of(self, pairs: Pairs) -> dict[str, Tensor]:
-        """``loss``, and the mean of ``positive`` and ``negative`` squared distances that it compares."""
+        """``loss``, and the means of the ``positive`` and ``negative`` squared distances that it compares."""
         if self.mining == "hard":
             cosines = pairs.positives
             if pairs.absent is not None:
@@ -55,7 +56,7 @@ class TripletLoss(PairObjective):
 
 
 def _hardest(queries: Tensor, keys: Keys) -> Tensor:
-    """The cosine of each query with its most similar key, (G, M); its gradient reaches both."""
+    """The cosine of each query with its most similar key, (G, M), with gradients to both."""
     place = nearest_key(queries, keys)
     if keys.vectors.dim() == 2:
         return (queries * keys.vectors[place]).sum(-1)

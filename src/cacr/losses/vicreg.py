@@ -13,9 +13,9 @@ from cacr.losses.objective import OBJECTIVES, Objective
 
 @OBJECTIVES.register("vicreg")
 class VICRegLoss(Objective):
-    """VICReg: equal views, dimensions that vary, and none that repeats another.
+    """VICReg: equal views, dimensions that vary and are not correlated.
 
-    Embeddings are taken as they are, not at unit length. With C_v the covariance of view v over the batch:
+    Embeddings are not normalised. With C_v the covariance of view v over the batch:
 
         invariance = mean over pairs of views, images and dimensions of (z_v - z_w)^2
         variance   = mean over views and dimensions of max(0, 1 - sqrt(C_v,aa + eps))
@@ -25,9 +25,9 @@ class VICRegLoss(Objective):
     With two views this is the authors' code.
 
     Args:
-        invariance_weight: The factor of the invariance.
-        variance_weight: The factor of the variance.
-        covariance_weight: The factor of the covariance.
+        invariance_weight: Factor of the invariance.
+        variance_weight: Factor of the variance.
+        covariance_weight: Factor of the covariance.
         eps: Added to the variance.
     """
 

@@ -1,1 +1,1 @@
-"""What the objectives share: who is paired with whom, and how sums over keys are computed without a matrix."""
+"""Shared computations of objectives: which embeddings are paired, and sums over keys without a full matrix."""

@@ -1,12 +1,12 @@
-"""Log-sum-exp and softmax mean over keys, block by block: memory in O(queries + keys), exact gradients.
+"""Log-sum-exp and softmax mean over keys, block by block: O(queries + keys) memory, exact gradients.
 
 With s_j = q.k_j, weights w = softmax(a s), lse = ln sum_j exp(a s_j) and mean = sum_j w_j s_j:
 
     d lse / d s_j  = a w_j
     d mean / d s_j = w_j (1 + a (s_j - mean)),      or w_j where the weights are held constant.
 
-The forward pass keeps the running maximum of a block-wise (online) softmax; the backward pass computes each
-block of similarities again from the queries and keys, so that nothing of size (queries, keys) is ever held.
+The forward pass keeps the running maximum of a block-wise (online) softmax. The backward pass computes each block of
+similarities again from queries and keys, so nothing of size (queries, keys) is ever in memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from torch import Tensor
 from cacr.losses.engine.caches import block_bytes, block_shape
 from cacr.losses.engine.masks import Mask
 
-# Rows and keys of a block: it stays in a core's caches, or fills a GPU.
+# Rows and keys of a block: it fits into a core's caches, or fills a GPU.
 _BLOCK_CPU = block_shape(block_bytes())
 _BLOCK_ACCELERATOR = (4096, 4096)
 
@@ -31,7 +31,7 @@ def slices(size: int, step: int) -> Iterator[slice]:
 
 
 def rows_per_block(width: int, device: torch.device) -> int:
-    """How many rows of ``width`` numbers make one block."""
+    """Number of rows of ``width`` numbers in one block."""
     height, keys = _block(device)
     return max(1, height * keys // max(1, width))
 
@@ -63,12 +63,12 @@ def block_reductions(
 
 @dataclass(frozen=True)
 class Slopes:
-    """d loss / d s = w (level + slope s), a line in s for each query and scale; each (scales, batch, rows).
+    """d loss / d s = w (level + slope s), a linear function of s per query and scale; each (scales, batch, rows).
 
     Attributes:
         lse: gives the weights w = exp(a s - lse).
-        level: of the line.
-        slope: of the line.
+        level: constant term of the function.
+        slope: its slope.
     """
 
     lse: Tensor
@@ -85,7 +85,7 @@ class Slopes:
         grad_lse: Tensor,
         grad_mean: Tensor,
     ) -> "Slopes":
-        """From the reductions and the gradients that reach them."""
+        """From the reductions and their gradients."""
         a = torch.tensor(scales, dtype=lse.dtype, device=lse.device)[:, None, None]
         slope = a * grad_mean if weight_grad else torch.zeros_like(grad_mean)
         return cls(lse, a * grad_lse + grad_mean - slope * mean, slope)
@@ -100,7 +100,7 @@ def block_gradients(
     slopes: Slopes,
     wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients of queries and of keys, where ``wanted``; ``slopes`` may be those of more keys than these."""
+    """The gradients of queries and of keys, if ``wanted``; ``slopes`` may belong to more keys than these."""
     dtype = slopes.lse.dtype
     grad_queries = torch.zeros_like(queries, dtype=dtype) if wanted[0] else None
     grad_keys = torch.zeros_like(keys, dtype=dtype) if wanted[1] else None
@@ -138,18 +138,18 @@ class Chunked(torch.autograd.Function):
         weight_grad: bool,
         product: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        """One pass over the blocks; ``product`` is the type in which similarities are multiplied out."""
+        """One pass over the blocks; ``product`` is the data type of the products."""
         return block_reductions(queries, keys, mask, scales, product)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        """Keep the embeddings and the two reductions, nothing of size (queries, keys)."""
+        """Keep only the embeddings and the two reductions, nothing of size (queries, keys)."""
         queries, keys, ctx.mask, ctx.scales, ctx.weight_grad, ctx.product = inputs
         ctx.save_for_backward(queries, keys, *output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Each block again; its gradient goes straight into the gradients of queries and keys."""
+        """Compute each block again; its gradient is added directly to those of queries and keys."""
         queries, keys, lse, mean = ctx.saved_tensors
         with torch.no_grad():
             slopes = Slopes.of(ctx.scales, ctx.weight_grad, lse, mean, *grads)
@@ -160,7 +160,7 @@ class Chunked(torch.autograd.Function):
 
 
 class FirstOrder(torch.autograd.Function):
-    """A gradient that refuses to be differentiated again with respect to what it was computed from."""
+    """A gradient that raises an error if it is differentiated again with respect to its source."""
 
     @staticmethod
     def forward(gradient: Tensor, source: Tensor) -> Tensor:
@@ -173,12 +173,12 @@ class FirstOrder(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        """Refuse, rather than take the gradient for a constant."""
+        """Raise an error, because the gradient would silently count as a constant."""
         raise RuntimeError("second-order gradients need the dense backend: set loss.backend = 'dense'")
 
 
 def first_order(gradients: Sequence[Tensor | None], sources: Sequence[Tensor]) -> list[Tensor | None]:
-    """The same gradients, guarded where somebody may differentiate again."""
+    """The same gradients, protected against differentiating again."""
     if not torch.is_grad_enabled():
         return list(gradients)
     return [
@@ -205,6 +205,6 @@ def _similarities(queries: Tensor, keys: Tensor, product: torch.dtype, dtype: to
 
 
 def _logits(s: Tensor, scale: float, mask: Mask | None, rows: slice, keys: slice) -> Tensor:
-    """``scale * s`` in a new tensor; hidden keys get the least finite number: its exp is 0, never NaN."""
+    """``scale * s`` in a new tensor; hidden keys get the smallest finite number: its exp is 0, never NaN."""
     logits = s * scale
     return logits if mask is None else mask.hide_(logits, torch.finfo(s.dtype).min, rows, keys)

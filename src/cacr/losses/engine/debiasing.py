@@ -1,4 +1,4 @@
-"""The correction for false negatives among the negatives, in log space."""
+"""Correct for false negatives among the negatives, in log space."""
 
 import math
 
@@ -9,17 +9,17 @@ from torch import Tensor
 def debiased(negatives: Tensor, positives: Tensor, tau_plus: float, least: Tensor | float) -> Tensor:
     """The corrected log mean, ln max((e^n - tau_plus e^p) / (1 - tau_plus), e^least).
 
-    Negatives sampled from all images hold a share ``tau_plus`` of positives; their contribution is taken out.
+    Negatives drawn from all images contain a share ``tau_plus`` of positives, whose contribution is subtracted.
 
     Args:
         negatives: n, the log of a mean over negatives.
         positives: p, the log of the same mean over positives.
         tau_plus: In [0, 1).
-        least: The log of the smallest value that the mean can take.
+        least: Log of the smallest value that the mean can take.
     """
     if tau_plus == 0:
         return negatives
-    share = positives - negatives + math.log(tau_plus)  # ln of what is subtracted, relative to e^n
+    share = positives - negatives + math.log(tau_plus)  # ln of the subtracted part, relative to e^n
     below = -torch.finfo(share.dtype).eps
     rest = torch.log(-torch.expm1(share.clamp(max=below)))
     corrected = negatives + rest - math.log1p(-tau_plus)

@@ -1,4 +1,4 @@
-"""False-negative cancellation (FNC): negatives that look like the image itself."""
+"""False-negative cancellation (FNC): negatives that are similar to the image itself."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from cacr.losses.engine.masks import Mask
 from cacr.losses.engine.neighbours import nearest_to_image
 from cacr.losses.engine.pairs import Pairs
 
-SHARED_KEYS = "false negatives can be found in one set of keys that all views share: 'all', or a queue"
+SHARED_KEYS = "false negatives need one set of keys that all views share: 'all', or a queue"
 
 
 def find_false_negatives(pairs: Pairs, top: int, threshold: float) -> Tensor:

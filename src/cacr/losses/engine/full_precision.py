@@ -1,4 +1,4 @@
-"""Which numbers products are computed in, whatever autocast would do."""
+"""The number type of products, with and without autocast."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """No autocast on a device, for costs near zero would be rounded; the meta device has none."""
+    """Switch autocast off on a device, because costs near zero would be rounded; does nothing on the meta device."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
-    """What autocast would multiply ``x`` in where it is on; else the type of ``x``."""
+    """The type in which autocast would multiply ``x`` if it is on, else the type of ``x``."""
     kind = x.device.type
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return x.dtype

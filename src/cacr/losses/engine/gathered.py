@@ -1,4 +1,4 @@
-"""Cosines of queries with keys that are listed by position, without holding the listed keys."""
+"""Cosines of queries with keys given by position, without copying all these keys."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from cacr.losses.engine.full_precision import full_precision
 class GatheredCosines(torch.autograd.Function):
     """s[i, n] = q_i . k_index[i, n], for queries (rows, dim), keys (keys, dim) and index (rows, n).
 
-    Picking the keys first would hold (rows, n, dim); this holds one block of rows at a time, in both passes.
+    Selecting the keys first would need (rows, n, dim); this needs one block of rows at a time, in both passes.
     """
 
     @staticmethod
@@ -29,7 +29,7 @@ class GatheredCosines(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        """Plain operations, so that the gradient can be differentiated again."""
+        """Uses plain operations, so that the gradient can be differentiated again."""
         queries, keys, index = ctx.saved_tensors
         (grad,) = grads
         grad_queries = []

@@ -1,4 +1,4 @@
-"""A scale of cosines that is trained."""
+"""A learned scale of cosines."""
 
 import math
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 def within(log: Tensor, least: float, most: float) -> Tensor:
-    """exp(log), but at least ``least`` and at most ``most``, with the gradient of exp(log) everywhere.
+    """exp(log), clipped to [``least``, ``most``], with the gradient of exp(log) everywhere.
 
-    That of a clamp is 0 beyond the bounds: a parameter that has crossed one would never come back.
+    The gradient of a plain clip is 0 outside the bounds: a parameter that has crossed one would never come back.
     """
     value = log.exp()
     return value + (value.clamp(least, most) - value).detach()
@@ -17,15 +17,15 @@ def within(log: Tensor, least: float, most: float) -> Tensor:
 
 @torch.no_grad()
 def put_back(log: Tensor, least: float, most: float) -> None:
-    """Bring the parameter itself back to its bounds, where a step has led it past one."""
+    """Clip the parameter itself to its bounds."""
     log.clamp_(math.log(least) if least else -math.inf, math.log(most))
 
 
 class LearnedScale(nn.Module):
-    """A positive number t as the parameter ln t, kept between bounds.
+    """A positive number t, stored as the parameter ln t and kept within bounds.
 
     Args:
-        first: Where it starts, within the bounds.
+        first: Its initial value, within the bounds.
         least: The smallest t.
         most: The largest t.
     """
@@ -42,9 +42,9 @@ class LearnedScale(nn.Module):
         return within(self.log, self.least, self.most)
 
     def share(self) -> Tensor:
-        """Of what it started from."""
+        """The ratio of t to its initial value."""
         return self.now() / self.first
 
     def begin_step(self) -> None:
-        """Before each training step."""
+        """Call this before each training step."""
         put_back(self.log, self.least, self.most)

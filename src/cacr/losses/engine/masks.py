@@ -1,4 +1,4 @@
-"""Which keys a query may see, decided block by block so that no (queries, keys) matrix is ever needed."""
+"""Which keys a query may see, decided block by block so that no (queries, keys) matrix is needed."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ _ALL = slice(None)
 
 @dataclass(frozen=True)
 class Mask:
-    """Keys that are hidden from some queries; any of three reasons, or several.
+    """Keys that are hidden from some queries, for one or several of three reasons.
 
     Attributes:
-        images: Query i and key j show the images i and j modulo this number, and the own image is hidden.
+        images: Query i and key j show the images i and j modulo this number; keys of the query's own image are hidden.
             0: no key is hidden for its image.
-        labels: (rows,) of queries and (keys,) of keys; the own label is hidden.
-        dropped: (rows, n) positions of single keys, hidden from a query; -1 fills unused places.
+        labels: (rows,) of queries and (keys,) of keys; keys with the query's own label are hidden.
+        dropped: (rows, n) positions of single keys that are hidden from a query; -1 fills unused places.
     """
 
     images: int = 0
@@ -29,7 +29,7 @@ class Mask:
         if self.images:
             height, width = block.shape[-2:]
             shift = first_row - first_key
-            # Hidden keys lie on the diagonals j - i = 0, +-images, +-2 images, ... as far as the block goes.
+            # Hidden keys are on the diagonals j - i = 0, +-images, +-2 images, ... of the block.
             lowest = -((height - 1 + shift) // self.images) * self.images
             for offset in range(lowest, width - shift, self.images):
                 block.diagonal(offset + shift, -2, -1).fill_(fill)
@@ -46,12 +46,12 @@ class Mask:
         return self.hide_(torch.zeros(s.shape[-2:], dtype=torch.bool, device=s.device), True)
 
     def repeat(self, times: int) -> "Mask":
-        """The mask for ``times`` sets of the same queries, one after the other, before the same keys."""
+        """The mask for ``times`` copies of the same queries, one after the other, with the same keys."""
         labels = None if self.labels is None else (self.labels[0].repeat(times), self.labels[1])
         return Mask(self.images, labels, None if self.dropped is None else self.dropped.repeat(times, 1))
 
     def visible(self, keys: int) -> int | Tensor:
-        """How many of ``keys`` keys a query sees, (rows,) with labels; dropped ones are counted."""
+        """Number of keys, of ``keys``, that a query sees, (rows,) with labels; dropped keys are counted."""
         if self.labels is None:
             return keys - (keys // self.images if self.images else 0)
         query, key = self.labels

@@ -1,4 +1,4 @@
-"""The nearest keys of a query, and how many keys lie beyond a bound: block by block, without gradients."""
+"""Find the nearest keys of a query, and count keys below a bound: block by block, without gradients."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def nearest_to_image(queries: Tensor, keys: Keys, count: int) -> tuple[Tensor, T
     Args:
         queries: (views, images, dim).
         keys: Keys shared by all views.
-        count: At most as many as there are keys.
+        count: At most the number of keys.
     """
     per_view = Keys(keys.vectors.expand(len(queries), -1, -1), keys.mask)
     found = [s.amax(0).topk(count, dim=-1) for _, s in similarity_blocks(queries, per_view, -torch.inf)]
@@ -39,7 +39,7 @@ def nearest_keys(queries: Tensor, keys: Keys, count: int) -> Tensor:
 
 @torch.no_grad()
 def count_below(queries: Tensor, keys: Keys, bound: Tensor) -> Tensor:
-    """How many keys of each query have a similarity below its ``bound`` (..., rows)."""
+    """Number of keys of each query with a similarity below its ``bound`` (..., rows)."""
     bounds = bound.reshape(aligned(queries, keys)[0].shape[:2])
     counts = [(s < bounds[:, r, None]).sum(-1) for r, s in similarity_blocks(queries, keys, torch.inf)]
     return torch.cat(counts, 1).reshape(bound.shape)

@@ -1,8 +1,7 @@
-"""Who is positive and who is negative: decided here, once, for every objective.
+"""Decide which embeddings are positives and negatives, for every objective.
 
-A builder turns embeddings (views, images, dim) into :class:`Pairs`; an objective takes pairs and never asks
-where they came from. So every objective works with in-batch negatives, momentum keys, a queue, image-text
-pairs and labels.
+A builder turns embeddings (views, images, dim) into :class:`Pairs`; an objective takes pairs and does not know where
+they come from. So every objective works with in-batch negatives, momentum keys, a queue, image-text pairs and labels.
 """
 
 import math
@@ -22,7 +21,9 @@ from cacr.losses.engine.ring import Ring
 
 Negatives = Literal["same", "cross", "cross_upper", "all"]
 
-NO_LOCAL_KEYS = "negatives 'same' need keys of every query view; local crops have none: use 'cross' or 'all'"
+NO_LOCAL_KEYS = (
+    "negatives 'same' need keys of every query view, but local crops have none: use 'cross' or 'all'"
+)
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,15 @@ class Pairs:
 
     Attributes:
         positives: (Q, M, K) cosine of each query (Q query views, M images) with each of its K positives.
-        absent: (Q, M, K), broadcastable; true where a query has fewer than K positives. None: all have K.
-        queries: (G, M, dim) unit vectors, one group for each softmax over negatives.
+        absent: (Q, M, K), broadcastable; true if a query has fewer than K positives. None: all have K.
+        queries: (G, M, dim) unit vectors, one group per softmax over negatives.
         negatives: The sets of keys whose union is the negatives of the queries.
         owner: (G,) the query view, a row of ``positives``, that a group belongs to.
-        partner: (G,) the one positive, a column of ``positives``, that stands against a group's negatives:
-            cross-view negatives come from the view of that positive. None: every positive of the query does.
-        key_view: (G,) the view of that positive and of the group's negatives, where there is one.
-        ring: The processes that hold the batch together, where these are the queries of this one alone.
-        keys: (W, M, dim) unit vectors of the positives, where every positive is a key of the same image.
+        partner: (G,) the single positive, a column of ``positives``, that is compared with a group's negatives:
+            cross-view negatives come from the view of that positive. None: every positive of the query.
+        key_view: (G,) the view of that positive and of the group's negatives, if there is one.
+        ring: The processes that share the batch, if these are only the queries of this process.
+        keys: (W, M, dim) unit vectors of the positives, if every positive is a key of the same image.
         key_of: The rows of ``keys`` that are the positives of each query view, K or fewer.
     """
 
@@ -55,23 +56,23 @@ class Pairs:
     key_of: tuple[tuple[int, ...], ...] = ()
 
     def opposed(self) -> tuple[Tensor, Tensor | None]:
-        """The positives that stand against each group's negatives, (G, M, K'), and where they are absent."""
+        """The positives that are compared with each group's negatives, (G, M, K'), and where they are absent."""
         if self.partner is not None:
             return self.positives[list(self.owner), :, list(self.partner)][..., None], None
         return self.positives, self.absent
 
     def of_owner(self, x: Tensor) -> Tensor:
-        """Values of the query views (Q, ...), for each group (G, ...)."""
+        """Values of the query views (Q, ...), per group (G, ...)."""
         return x if self.owner == tuple(range(len(x))) else x[list(self.owner)]
 
     def by_key(self) -> tuple[Tensor, Tensor | None]:
-        """The positives from the side of the keys: (W, M, B) cosines with B queries, and where there are fewer."""
+        """The positives of the keys: (W, M, B) cosines with B queries, and where there are fewer."""
         holders: dict[int, list[tuple[int, int]]] = {}
         for row, keys in enumerate(self.key_of):
             for column, key in enumerate(keys):
                 holders.setdefault(key, []).append((row, column))
         if not holders:
-            raise ValueError("these pairs have no keys that could be anchors: labels give none")
+            raise ValueError("these pairs have no keys to be anchors: pairs from labels have none")
         ordered = [held for _, held in sorted(holders.items())]
         most = max(map(len, ordered))
         places = torch.tensor([(held * most)[:most] for held in ordered], device=self.positives.device)
@@ -79,7 +80,7 @@ class Pairs:
         return self.positives[rows, :, columns].transpose(1, 2), _absent(ordered, self.positives.device)
 
     def cosines_with(self, vectors: Tensor) -> Tensor:
-        """Products of each query with ``vectors`` (W, M, dim) in place of the keys of its positives, (Q, M, K)."""
+        """Products of each query with ``vectors`` (W, M, dim) instead of the keys of its positives, (Q, M, K)."""
         return _cosines(self.queries, vectors, self.key_of)
 
     def log_count(self) -> Tensor:
@@ -88,11 +89,11 @@ class Pairs:
         return torch.as_tensor(count, dtype=self.queries.dtype, device=self.queries.device).log()
 
     def average(self, x: Tensor, absent: Tensor | None = None) -> Tensor:
-        """The mean of what is not absent, over all queries: those of the other processes of a ring included.
+        """The mean of values that are not absent, over all queries, including those of other processes of a ring.
 
         Args:
-            x: Values for each query, with a dimension for the images: (M,), (G, M) or (Q, M, K).
-            absent: Broadcastable to ``x``; with a ring, alike for all images.
+            x: Values per query, with a dimension for the images: (M,), (G, M) or (Q, M, K).
+            absent: Broadcastable to ``x``; with a ring, the same for all images.
         """
         if absent is None and self.ring is None:
             return x.mean()
@@ -111,7 +112,7 @@ class Pairs:
 
 
 def unit(z: Tensor) -> Tensor:
-    """Vectors of length one along the last dimension, in float32 at least.
+    """Normalise vectors along the last dimension, at least in float32.
 
     A zero vector has no direction: it stays zero and receives no gradient.
     """
@@ -133,17 +134,17 @@ def in_batch(
     """Positives are the other views of an image; negatives come from the other images of the batch.
 
     Args:
-        z: (views, images, dim), of any length; normalised here.
+        z: (views, images, dim), normalised here.
         negatives: For a query z[v, i], in each case j != i:
 
             - ``same``: z[v, j], the same view, the paper's equation (M-1 negatives);
-            - ``cross``: z[v', j] for each other view v', one softmax for each (M-1);
+            - ``cross``: z[v', j] for each other view v', one softmax per view (M-1);
             - ``cross_upper``: as ``cross``, only for v < v', the authors' released code;
             - ``all``: z[v', j] of all key views in one softmax (V(M-1)).
         query_views: The views that may be queries, such as all crops. Default: all.
         key_views: The views that may be positives and cross-view negatives: global crops. Default: all.
-        ring: Other processes with further images of the batch, whose embeddings are negatives too. None: ``z``
-            holds the whole batch.
+        ring: Other processes with more images of the batch, whose embeddings are also negatives. None: ``z`` is the
+            whole batch.
     """
     _check_embeddings(z)
     z = unit(z)
@@ -188,17 +189,17 @@ def momentum(
     key_views: Sequence[int] | None = None,
     ring: Ring | None = None,
 ) -> Pairs:
-    """Queries (views, images, dim) against keys (key views, images, dim) of a momentum encoder.
+    """Queries (views, images, dim) compared with keys (key views, images, dim) of a momentum encoder.
 
-    Positives of the query of view v are the keys of other views; negatives as for :func:`in_batch`, with keys
-    in place of embeddings. Gradients reach the keys unless the caller detaches them.
+    Positives of the query of view v are the keys of other views; negatives are those of :func:`in_batch`, with keys
+    instead of embeddings. Gradients reach the keys if the caller does not detach them.
 
     Args:
         queries: (query views, images, dim); normalised here.
-        keys: (key views, images, dim); normalised here. Fewer views where local crops are queries only.
+        keys: (key views, images, dim); normalised here. Fewer views if local crops are only queries.
         negatives: As for :func:`in_batch`.
-        query_views: Which view each row of ``queries`` shows. Default: 0, 1, 2, ...
-        key_views: Which view each row of ``keys`` shows. Default: 0, 1, 2, ...; others with ``cross``, ``all``.
+        query_views: View of each row of ``queries``. Default: 0, 1, 2, ...
+        key_views: View of each row of ``keys``. Default: 0, 1, 2, ...; others need ``cross`` or ``all``.
         ring: As for :func:`in_batch`.
     """
     _check_embeddings(queries, "queries")
@@ -224,10 +225,10 @@ def queued(
         queries: (query views, images, dim); normalised here.
         keys: (key views, images, dim) of the momentum encoder; normalised here.
         queue: (size, dim), unit vectors.
-        in_batch: Whether q[v, j], j != i, are negatives too, in one softmax with the queue.
+        in_batch: Whether q[v, j], j != i, are also negatives, in one softmax with the queue.
         query_views: As for :func:`momentum`.
         key_views: As for :func:`momentum`.
-        ring: As for :func:`in_batch`; every process holds the whole queue.
+        ring: As for :func:`in_batch`; every process has the whole queue.
     """
     _check_embeddings(queries, "queries")
     _check_embeddings(keys, "keys")
@@ -243,7 +244,7 @@ def queued(
 
 
 def image_text(images: Tensor, texts: Tensor, *, ring: Ring | None = None) -> Pairs:
-    """Images and captions: positives and negatives of a query are of the other modality.
+    """Images and captions: positives and negatives of an image are captions, and vice versa.
 
     Args:
         images: (images, dim), or (views, images, dim) with several crops of an image; normalised here.
@@ -260,9 +261,9 @@ def image_text(images: Tensor, texts: Tensor, *, ring: Ring | None = None) -> Pa
 
 
 def labelled(z: Tensor, labels: Tensor) -> Pairs:
-    """Rows with one label are one another's positives, all rows with another label their negatives.
+    """Rows with the same label are positives of each other; rows with another label are negatives.
 
-    A row whose label occurs once, or is the only label, is no query; it still is a negative of the others.
+    A row whose label occurs once, or is the only label, is not a query; it is still a negative of the others.
 
     Args:
         z: (rows, dim); normalised here.
@@ -278,7 +279,7 @@ def labelled(z: Tensor, labels: Tensor) -> Pairs:
     query = torch.where((sizes[member] > 1) & (sizes[member] < len(z)))[0]
     if not len(query):
         raise ValueError("labels must give at least one row both a positive and a negative")
-    # Rows in the order of their labels; a row's positives follow it, cyclically, within its own label.
+    # Rows in the order of their labels; the positives of a row follow it, cyclically, within its own label.
     order = member.argsort(stable=True)
     first = (sizes.cumsum(0) - sizes)[member]
     place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(z), device=z.device)) - first
@@ -293,7 +294,7 @@ def labelled(z: Tensor, labels: Tensor) -> Pairs:
 def _arrange(
     q: Tensor, k: Tensor, links: list[tuple[int, int]], negatives: Negatives, ring: Ring | None = None
 ) -> Pairs:
-    """Pairs from unit vectors and ``links``, the (query view, key view) that are positives of one another."""
+    """Pairs from unit vectors and ``links``, the (query view, key view) pairs that are positives."""
     check_choice(Negatives, negatives=negatives)
     found = _positives(q, k, links)
     views = found.views
@@ -318,7 +319,7 @@ def _arrange(
 
 
 class _Positives(NamedTuple):
-    """The query views, their cosines with their positives (Q, M, K), where these are absent, and their rows of keys."""
+    """The query views, their cosines with positives (Q, M, K), where these are absent, and their rows of keys."""
 
     views: list[int]
     cosines: Tensor
@@ -338,7 +339,7 @@ def _positives(q: Tensor, k: Tensor, links: list[tuple[int, int]]) -> _Positives
 
 
 def _absent(lists: Sequence[Sequence[Any]], device: torch.device) -> Tensor | None:
-    """(lists, 1, longest), true where a list is shorter than the longest; None where none is."""
+    """(lists, 1, longest), true where a list is shorter than the longest; None if all have equal length."""
     most = max(map(len, lists))
     if all(len(each) == most for each in lists):
         return None
@@ -346,27 +347,27 @@ def _absent(lists: Sequence[Sequence[Any]], device: torch.device) -> Tensor | No
 
 
 def _cosines(q: Tensor, k: Tensor, key_of: Sequence[Sequence[int]]) -> Tensor:
-    """Products of each row of q (Q, M, dim) with its rows of k (W, M, dim), image by image: (Q, M, K)."""
-    # One small product for each image gives all view pairs; autocast would round costs near zero.
+    """Products of each row of q (Q, M, dim) with its rows of k (W, M, dim), per image: (Q, M, K)."""
+    # One small product per image gives all pairs of views; autocast would round costs near zero.
     with full_precision(q.device):
         cosines = torch.bmm(q.transpose(0, 1), k.permute(1, 2, 0)).flatten(1)
-    most = max(map(len, key_of))  # the first one fills the places of absent ones
+    most = max(map(len, key_of))  # absent ones are filled with the first one
     place = [v * len(k) + w for v, ws in enumerate(key_of) for w in (*ws, *[ws[0]] * most)[:most]]
     cosines = cosines.index_select(1, torch.tensor(place, device=q.device))
     return cosines.reshape(-1, len(key_of), most).transpose(0, 1)
 
 
 def _take(z: Tensor, views: list[int]) -> Tensor:
-    """These views of z; z itself, not a copy, where they are all of them."""
+    """These views of z; z itself, not a copy, if they are all views."""
     return z if views == list(range(len(z))) else z.index_select(0, torch.tensor(views, device=z.device))
 
 
 def _other_images(k: Tensor, views: list[int], ring: Ring | None, *, shared: bool = False) -> Keys:
-    """The keys of other images than the query's own.
+    """The keys of images other than the query's own.
 
     Args:
         k: (key views, M, dim).
-        views: Of each group of queries, the view of its keys.
+        views: For each group of queries, the view of its keys.
         ring: As for :func:`in_batch`.
         shared: Every group sees the keys of all ``views`` instead.
     """
@@ -375,7 +376,7 @@ def _other_images(k: Tensor, views: list[int], ring: Ring | None, *, shared: boo
     if ring is None:
         keys = _take(k, views)
         return Keys(keys.flatten(0, 1) if shared else keys, Mask(k.shape[1]))
-    distinct = sorted(set(views))  # each travels once, for all groups that see it
+    distinct = sorted(set(views))  # each is sent once, for all groups that use it
     of_group = None if shared else tuple(distinct.index(v) for v in views)
     return Keys(_take(k, distinct), ring=ring, views=of_group)
 
@@ -390,7 +391,7 @@ def _links(
     here = range(len(queries)) if query_views is None else query_views
     there = range(len(keys)) if key_views is None else key_views
     if len(here) != len(queries) or len(there) != len(keys):
-        raise ValueError("query_views and key_views must name one view for each row of queries and keys")
+        raise ValueError("query_views and key_views must have one view per row of queries and keys")
     return [(a, b) for a, v in enumerate(here) for b, w in enumerate(there) if v != w]
 
 

@@ -1,16 +1,16 @@
-"""The two reductions over keys of which every objective here is made, and the choice of how to compute them.
+"""The two reductions over keys that every objective is made of, and the choice of how to compute them.
 
 For a query q, keys k_j, similarities s_j = q.k_j and a scale a:
 
     lse_a(q)  = ln sum_j exp(a s_j)
     mean_a(q) = sum_j softmax(a s)_j s_j          (= d lse_a / d a)
 
-This is the only place where a softmax or a log-sum-exp over keys is computed. Three backends agree in value
-and gradient, and with a fourth, :mod:`cacr.losses.engine.ring`, for keys that are spread over processes:
+Softmax and log-sum-exp over keys are computed only here. Three backends agree in value and gradient, and so does a
+fourth, :mod:`cacr.losses.engine.ring`, for keys that are distributed over processes:
 
-- ``dense`` holds the (queries, keys) matrix; plain operations, hence second-order gradients too;
-- ``chunked`` holds one block of it at a time and computes it again in the backward pass;
-- ``attention`` reads the mean out of ``scaled_dot_product_attention``:
+- ``dense`` has the (queries, keys) matrix in memory; plain operations, so second-order gradients work too;
+- ``chunked`` has one block of it in memory at a time, and computes it again in the backward pass;
+- ``attention`` computes the mean by ``scaled_dot_product_attention``:
   mean_a(q) = q . Attention(q, K, V=K, scale=a).
 """
 
@@ -30,14 +30,14 @@ from cacr.losses.engine.ring import Circulated, Ring
 
 Backend = Literal["auto", "dense", "chunked", "attention"]
 
-# Up to this many similarities the plain operations are faster than blocks, and their memory does not matter.
+# Up to this number of similarities the plain operations are faster than blocks, and their memory does not matter.
 _DENSE_LIMIT_CPU = 1 << 20
 _DENSE_LIMIT_ACCELERATOR = 1 << 24
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """``lse()`` and ``mean()`` over keys, each (..., rows), computed when called for."""
+    """``lse()`` and ``mean()`` over keys, each (..., rows), computed when they are called."""
 
     lse: Callable[[], Tensor]
     mean: Callable[[], Tensor]
@@ -51,8 +51,8 @@ class Keys:
         vectors: (..., keys, dim) with the queries' leading dimensions, or (keys, dim) shared by all of them.
         mask: Hides some keys from some queries.
         queue: Whether they come from a queue of earlier keys.
-        ring: The processes over which the keys are spread; ``vectors`` (views, images, dim) are then this
-            process's share, and a query sees all but those of its own image. None: all keys are here.
+        ring: The processes over which the keys are distributed; ``vectors`` (views, images, dim) are then the share
+            of this process, and a query sees all keys except those of its own image. None: all keys are here.
         views: With a ring, the view whose keys each group of queries sees; None: all views in one set.
     """
 
@@ -64,7 +64,7 @@ class Keys:
 
     @property
     def count(self) -> int | Tensor:
-        """How many keys a query sees; (rows,) where labels hide some."""
+        """Number of keys that a query sees; (rows,) if labels hide some."""
         if self.ring is not None:
             return (len(self.vectors) if self.views is None else 1) * (self.ring.total - 1)
         keys = self.vectors.shape[-2]
@@ -76,8 +76,8 @@ def lse(queries: Tensor, keys: Tensor | Sequence[Keys], scale: float, *, backend
 
     Args:
         queries: (..., rows, dim).
-        keys: (..., keys, dim), or (keys, dim) shared by all leading dimensions; or sets of keys with masks,
-            whose union is meant.
+        keys: (..., keys, dim), or (keys, dim) shared by all leading dimensions; or several sets of keys with masks,
+            whose union is used.
         scale: Any finite number; 0 gives ln of the number of keys.
         backend: ``auto`` chooses by size and device.
     """
@@ -100,7 +100,7 @@ def mean(
         keys: As for :func:`lse`.
         scale: As for :func:`lse`.
         weight_grad: Whether the gradient flows through the weights. If not, it is that of lse / scale.
-        queue_grad: The same for the part of the weights that comes from queue keys.
+        queue_grad: The same for the part of the weights from queue keys.
         backend: As for :func:`lse`; ``attention`` takes one set without a mask, and ``weight_grad``.
     """
     sets = _sets(keys)
@@ -138,7 +138,7 @@ def log_mean_exp(
         total, weights = _reduce_set(queries, part, (scale + exponent, scale), False, backend)
         if flow:
             above.append(total.lse())
-        else:  # with constant weights the gradient is b softmax((a + b) s), of b mean_{a+b} held likewise
+        else:  # with constant weights the gradient is b softmax((a + b) s), that of b mean_{a+b} with constant weights
             held = total.mean()
             above.append(total.lse().detach() + exponent * (held - held.detach()))
         below.append(_held(weights.lse(), flow))
@@ -157,7 +157,7 @@ def mean_of(s: Tensor, scale: float, hidden: Tensor | None = None, *, weight_gra
 
 
 def similarities(queries: Tensor, keys: Tensor) -> Tensor:
-    """All q.k, (..., rows, keys), at least float32; the product itself in the queries' or autocast's type."""
+    """All q.k, (..., rows, keys), at least float32; the product itself in the type of the queries or of autocast."""
     product = torch.matmul(queries, keys.to(queries.dtype).mT)
     return product.to(torch.promote_types(queries.dtype, torch.float32))
 
@@ -174,7 +174,7 @@ def aligned(queries: Tensor, keys: Keys) -> tuple[Tensor, Tensor, Mask | None]:
 def _reduce(
     queries: Tensor, keys: Sequence[Keys], scale: float, flows: Sequence[bool], backend: Backend
 ) -> Reduced:
-    """Each set by itself, then the union: lse = ln sum_A exp(lse_A), mean = sum_A exp(lse_A - lse) mean_A."""
+    """Reduce each set, then combine: lse = ln sum_A exp(lse_A), mean = sum_A exp(lse_A - lse) mean_A."""
     parts = [
         _reduce_set(queries, part, (scale,), flow, backend)[0] for part, flow in zip(keys, flows, strict=True)
     ]
@@ -207,7 +207,7 @@ def _reduce_set(
             s = similarities(queries, keys)
             hidden = None if mask is None else mask.hidden(s)
             return [_dense(s, scale, hidden, weight_grad, shape) for scale in scales]
-        # torch.compile refuses one tensor as two arguments; a view of it is another tensor.
+        # torch.compile refuses one tensor as two arguments; a view of it is a different tensor.
         keys = keys.view_as(keys)
         with full_precision(queries.device):
             lses, means = Chunked.apply(queries, keys, mask, scales, weight_grad, product)
@@ -228,14 +228,16 @@ def _computed(lse: Tensor, mean: Tensor) -> Reduced:
 def _check_ring(backend: Backend) -> None:
     check_choice(Backend, backend=backend)
     if backend in ("dense", "attention"):
-        raise ValueError(f"backend {backend!r} needs all keys in one process, these are spread over a ring")
+        raise ValueError(
+            f"backend {backend!r} needs all keys in one process, but these are distributed over a ring"
+        )
 
 
 def _is_dense(queries: Tensor, keys: Tensor, backend: Backend) -> bool:
     check_choice(Backend, backend=backend)
     if backend == "attention":
         raise ValueError(
-            "backend 'attention' gives means over one set of keys, without a mask, weight_grad=True"
+            "backend 'attention' only gives means over one set of keys, without a mask, with weight_grad=True"
         )
     if backend != "auto":
         return backend == "dense"
@@ -244,9 +246,9 @@ def _is_dense(queries: Tensor, keys: Tensor, backend: Backend) -> bool:
 
 
 def _attends(keys: Sequence[Keys], flows: Sequence[bool], backend: Backend) -> bool:
-    """Whether attention serves: forced, or where fused kernels hold no matrix and beat a loop over blocks.
+    """Whether attention is used: if it is forced, or if fused kernels need no matrix and are faster than blocks.
 
-    On a CPU the blocks are faster: attention computes seven products where blocks need three or four.
+    On a CPU blocks are faster: attention computes seven products, blocks need three or four.
     """
     if len(keys) > 1 or keys[0].mask is not None or keys[0].ring is not None or not flows[0]:
         return False
@@ -259,7 +261,7 @@ def _attention_mean(queries: Tensor, keys: Tensor, scale: float) -> Tensor:
     shape = queries.shape[:-1]
     queries, keys, _ = aligned(queries, Keys(keys))
     keys = keys.to(queries.dtype)[:, None]
-    # Fused kernels take the maximum before they scale: a negative scale goes into the queries instead.
+    # Fused kernels take the maximum before scaling: a negative scale is moved into the queries.
     signed = (queries if scale >= 0 else -queries)[:, None]
     read = scaled_dot_product_attention(signed, keys, keys, scale=abs(scale))[:, 0]
     return (queries * read).sum(-1, dtype=torch.promote_types(queries.dtype, torch.float32)).reshape(shape)
@@ -275,11 +277,11 @@ def _flows(keys: Sequence[Keys], weight_grad: bool, queue_grad: bool) -> list[bo
 
 
 def _logits(s: Tensor, scale: float, hidden: Tensor | None) -> Tensor:
-    """The logits, hidden keys at the least finite number: their weight is 0, never NaN."""
+    """The logits, with the smallest finite number for hidden keys: their weight is 0, never NaN."""
     logits = scale * s
     return logits if hidden is None else logits.masked_fill(hidden, torch.finfo(s.dtype).min)
 
 
 def _held(x: Tensor, flow: bool) -> Tensor:
-    """The tensor itself, or a constant of the backward pass."""
+    """The tensor itself, or a constant for the backward pass."""
     return x if flow else x.detach()

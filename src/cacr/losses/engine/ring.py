@@ -1,14 +1,14 @@
-"""Keys that stay spread over the processes: blocks of them pass around a ring, and memory stays constant.
+"""Keys that stay distributed over processes: blocks of them are passed around a ring, with constant memory.
 
-Every process holds the queries and keys of its own images. The keys travel from process to process; each one
-reduces its queries over the block that is with it and merges the results, which is exact:
+Every process has the queries and keys of its own images. The keys are passed from process to process; each process
+reduces its queries over the current block and merges the results, which is exact:
 
     lse  = ln(e^lse_A + e^lse_B)
     mean = e^(lse_A - lse) mean_A + e^(lse_B - lse) mean_B
 
-In the backward pass the keys travel once more, and beside them their gradients, to which every process adds
-its queries' share; the last hop brings them home. A block is sent on while it is being worked on, so a process
-never holds more than two blocks and two gradients of them.
+In the backward pass the keys are passed around again, together with their gradients, to which every process adds the
+share of its queries; the last hop returns them to their owner. A block is sent while it is being used, so a process
+never has more than two blocks and two of their gradients.
 """
 
 import math
@@ -26,11 +26,11 @@ from cacr.losses.engine.masks import Mask
 
 @dataclass(frozen=True)
 class Ring:
-    """The processes that hold a batch together, as one of them sees it.
+    """The processes that share a batch, from the point of view of one of them.
 
     Attributes:
-        rank: of this process.
-        sizes: images that each process holds.
+        rank: rank of this process.
+        sizes: number of images of each process.
     """
 
     rank: int
@@ -38,7 +38,7 @@ class Ring:
 
     @classmethod
     def of(cls, images: int, device: torch.device) -> "Ring":
-        """The ring of all processes, of which this one holds ``images`` images."""
+        """The ring of all processes; this process has ``images`` images."""
         own = torch.tensor([images], device=device)
         sizes = [torch.empty_like(own) for _ in range(dist.get_world_size())]
         dist.all_gather(sizes, own)
@@ -51,21 +51,21 @@ class Ring:
 
     @property
     def images(self) -> int:
-        """Images of this process."""
+        """Number of images of this process."""
         return self.sizes[self.rank]
 
     @property
     def total(self) -> int:
-        """Images of all processes."""
+        """Number of images of all processes."""
         return sum(self.sizes)
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum over all processes, elementwise; gradients as :mod:`cacr.frameworks.gather` has them."""
+        """The elementwise sum over all processes; for gradients see :mod:`cacr.frameworks.gather`."""
         found: Tensor = _Sum.apply(x, self.world)
         return found
 
     def log_mean_exp(self, x: Tensor) -> Tensor:
-        """The log of the mean of exp(x) over the images of all processes; x is (..., images of this one)."""
+        """The log of the mean of exp(x) over the images of all processes; x is (..., images of this process)."""
         top = x.detach().amax(-1)
         dist.all_reduce(top, dist.ReduceOp.MAX)
         return self.sum((x - top[..., None]).exp().sum(-1)).log() + top - math.log(self.total)
@@ -75,7 +75,7 @@ class Ring:
         return (process - 1) % self.world
 
     def blocks(self, keys: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Every process's keys (views, images, dim) with its number, this one's own first."""
+        """The keys (views, images, dim) of every process with its rank, starting with this process."""
         owner, block = self.rank, keys.contiguous()
         for step in range(self.world):
             passing = self.pass_on(block, owner) if step < self.world - 1 else None
@@ -84,7 +84,7 @@ class Ring:
                 owner, block = self.before(owner), passing.arrived()
 
     def pass_on(self, block: Tensor, owner: int) -> "_Passing":
-        """Start to send a block of ``owner`` to the next process, and to receive that of the one before."""
+        """Start to send a block of ``owner`` to the next process, and to receive that of the previous one."""
         arriving = block.new_empty(block.shape[0], self.sizes[self.before(owner)], block.shape[2])
         transfers = [
             dist.P2POp(dist.isend, block, (self.rank + 1) % self.world),
@@ -95,7 +95,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class _Passing:
-    """Two transfers under way; what is sent is kept until it has left."""
+    """Two transfers in progress; the sent block is kept until it has left."""
 
     leaving: Tensor
     arriving: Tensor
@@ -108,7 +108,7 @@ class _Passing:
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over processes. Each one's own gradient is times their number: data parallelism averages them."""
+    """The sum over processes. Its gradient is multiplied by their number, because data parallelism averages."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, world: int) -> Tensor:
@@ -126,7 +126,7 @@ class Circulated(torch.autograd.Function):
     """(lse, mean), each (scales, batch, rows), of own queries (batch, rows, dim) over the keys of all processes.
 
     ``keys`` (key views, images, dim) are those of this process; a query never sees the keys of its own image.
-    ``views`` names the view whose keys each batch of queries sees; None: one batch of queries that sees all.
+    ``views`` gives the view whose keys each batch of queries sees; None: one batch of queries that sees all.
     """
 
     @staticmethod
@@ -139,7 +139,7 @@ class Circulated(torch.autograd.Function):
         weight_grad: bool,
         product: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        """One trip of the keys around the ring."""
+        """Pass the keys around the ring once."""
         lse = mean = None
         for owner, block in ring.blocks(keys):
             here = block_reductions(queries, _seen(block, views), _hidden(ring, owner), scales, product)
@@ -154,13 +154,13 @@ class Circulated(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        """Keep what is this process's own."""
+        """Keep only what belongs to this process."""
         queries, keys, ctx.ring, ctx.views, ctx.scales, ctx.weight_grad, ctx.product = inputs
         ctx.save_for_backward(queries, keys, *output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """A second trip; the gradients of the keys follow them around the ring and home."""
+        """Pass the keys around again; their gradients follow them and return to the owner."""
         queries, keys, lse, mean = ctx.saved_tensors
         ring: Ring = ctx.ring
         with torch.no_grad():
@@ -196,7 +196,7 @@ def _seen(block: Tensor, views: tuple[int, ...] | None) -> Tensor:
 
 
 def _unseen(gradient: Tensor, block: Tensor, views: tuple[int, ...] | None) -> Tensor:
-    """The gradient of a block, from that of what was seen of it; a tensor of its own."""
+    """The gradient of a block, from that of the part that was seen; a new tensor."""
     if views is None:
         return gradient.reshape(block.shape)
     if views == tuple(range(len(block))):
@@ -205,5 +205,5 @@ def _unseen(gradient: Tensor, block: Tensor, views: tuple[int, ...] | None) -> T
 
 
 def _hidden(ring: Ring, owner: int) -> Mask | None:
-    """A query's own image is among the keys of its own process alone."""
+    """The mask of a query's own image, which is among the keys of its own process only."""
     return Mask(ring.images) if owner == ring.rank else None

@@ -1,4 +1,4 @@
-"""Scores with prototypes: what objectives of assignments are computed from."""
+"""Scores with prototypes: the input of objectives with assignments."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from cacr.losses.engine.ring import Ring
 
 @dataclass(frozen=True)
 class Scores:
-    """Cosines with prototypes, as a framework hands them to an objective.
+    """Cosines with prototypes, from a framework to an objective.
 
     Attributes:
         views: (views, images, prototypes) of this process's images.
-        assigning: how many views, from the first, give assignments: global crops.
-        earlier: (assigning, n, prototypes) of embeddings of earlier batches that take part in the assignment; this
-            process's share of them.
-        ring: the processes that hold the batch together, where there are several.
+        assigning: number of views (the first ones) that give assignments: global crops.
+        earlier: (assigning, n, prototypes) of embeddings of earlier batches that are used in the assignment; the
+            share of this process.
+        ring: the processes that share the batch, if there are several.
     """
 
     views: Tensor
