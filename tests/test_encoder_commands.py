@@ -15,7 +15,7 @@ def test_search_lists_and_draws(run: Run, trained: Path, classes: Path, tmp_path
     refused(run, ["search", trained, image, "--data", classes, "--out", out], "exists already")
     refused(run, ["search", trained, tmp_path / "no.png", "--data", classes], "No such file")
     refused(run, ["search", trained, image, "--data", classes, "--part", "tset"], "--part takes pretrain")
-    refused(run, ["search", tmp_path, image, "--data", classes], "holds no encoder.safetensors")
+    refused(run, ["search", tmp_path, image, "--data", classes], "has no encoder.safetensors")
 
 
 def test_features_are_read_as_asked(run: Run, trained: Path, classes: Path, tmp_path: Path) -> None:

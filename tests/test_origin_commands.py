@@ -19,10 +19,10 @@ SMALL = "mobilenetv3_small_050"
 def _through_every_command(run: Run, encoder: str, classes: Path, tmp_path: Path, size: int) -> None:
     evaluate = ("evaluate", encoder, "--data", classes, "--protocol", "knn", "--set", "workers=0")
     code, text = run(*evaluate)
-    assert code == 0 and "tensors from" in text and "left over" in text, text
+    assert code == 0 and "tensors from" in text and "unused" in text, text
     assert shlex.join(["cacr", "pretrain", str(classes), "--init", encoder]) in text.split("what next? ")[1]
     code, text = run("embed", encoder, classes, "--out", tmp_path / "features.npz")
-    assert code == 0 and "note:" in text and "left over" in text
+    assert code == 0 and "note:" in text and "unused" in text
     image = classes / "train" / "apples" / "image004.png"
     stored = ("--features", tmp_path / "features.npz")
     code, text = run("search", encoder, image, "--data", classes, *stored, "--k", 3)
@@ -105,8 +105,8 @@ def test_wrong_weights_are_one_message(run: Run, classes: Path, tmp_path: Path) 
         ["export", f"timm:resnet18@{file}", "--to", "hub", "--out", tmp_path / "hub"],
         ["report", f"timm:resnet18@{file}", "--data", classes, "--out", tmp_path / "page.html"],
     ):
-        refused(run, command, "is it of another encoder, or half a checkpoint?")
-    refused(run, ["embed", file, classes, "--out", tmp_path / "a.npz"], "name it, timm:NAME@FILE")
+        refused(run, command, "does it belong to another encoder, or is it incomplete?")
+    refused(run, ["embed", file, classes, "--out", tmp_path / "a.npz"], "give its name, timm:NAME@FILE")
     refused(run, ["pretrain", classes, "--init", f"timm:{SMALL}", "--dry-run"], "allow it with --download")
     refused(
         run,

@@ -92,7 +92,7 @@ def test_resnets_keep_the_resolution_of_small_images(size: int, side: int) -> No
 
 
 def test_a_size_too_small_is_refused() -> None:
-    with pytest.raises(UserError, match="15 pixels or more, not 14"):
+    with pytest.raises(UserError, match="at least 15 pixels, not 14"):
         build_encoder("small_alexnet", image_size=14)
 
 
@@ -113,7 +113,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenetv3_small_050"])
 def test_a_width_that_the_encoder_does_not_have_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name} has no width"):
+    with pytest.raises(UserError, match=f"{name} does not support width"):
         build_encoder(name, image_size=32, width=0.5)
 
 

@@ -132,11 +132,11 @@ def test_what_a_later_version_adds_is_passed_over(tmp_path: Path) -> None:
 def test_missing_and_damaged_weights_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run folder or weights file"):
         load_encoder(tmp_path / "nothing")
-    with pytest.raises(UserError, match=r"holds no encoder\.safetensors"):
+    with pytest.raises(UserError, match=r"has no encoder\.safetensors"):
         load_encoder(tmp_path)
     save_encoder(tmp_path, make(), replace(make().info, width=0.1))
     with pytest.raises(
-        UserError, match=r"does not hold .* \(small_alexnet\): \d+ tensors are of another shape, such as"
+        UserError, match=r"does not fit .* \(small_alexnet\): \d+ tensors are of another shape, such as"
     ):
         load_encoder(tmp_path)
     other = build_encoder("resnet18", image_size=32)
@@ -247,5 +247,5 @@ def test_unsafe_and_damaged_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a readable weights file"):
         load_weights(make(), tmp_path / "damaged.pt")
     torch.save([1, 2], tmp_path / "list.pt")
-    with pytest.raises(UserError, match="holds no weights by name"):
+    with pytest.raises(UserError, match="has no named weights"):
         load_weights(make(), tmp_path / "list.pt")

@@ -35,5 +35,5 @@ def test_frozen_stages_keep_weights_and_statistics() -> None:
     optimizer.step()
     same = {name for name, tensor in backbone.state_dict().items() if torch.equal(tensor, before[name])}
     assert same == {name for name in before if name.startswith(("conv1", "bn1", "layer1"))}
-    with pytest.raises(UserError, match="resnet18 has 5 stages, the stem included: frozen_stages=5"):
+    with pytest.raises(UserError, match="resnet18 has 5 stages, including the stem: frozen_stages=5"):
         freeze_stages(backbone, 5, "resnet18")

@@ -97,9 +97,9 @@ def _tensors(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]
         (_tensors(lambda t: {**t, "mean": t["mean"][:-1]}), "mean has the shape"),
         (_tensors(lambda t: {**t, "map": t["map"].T}), "map has the shape"),
         (_tensors(lambda t: {**t, "map": t["map"][:, 0]}), "map has the shape"),
-        (_tensors(lambda t: {**t, "map": t["map"][:, :0]}), "map does not hold finite numbers"),
-        (_tensors(lambda t: {**t, "map": t["map"] * torch.inf}), "map does not hold finite numbers"),
-        (_tensors(lambda t: {**t, "mean": t["mean"].long()}), "mean does not hold finite numbers"),
+        (_tensors(lambda t: {**t, "map": t["map"][:, :0]}), "map does not have finite numbers"),
+        (_tensors(lambda t: {**t, "map": t["map"] * torch.inf}), "map does not have finite numbers"),
+        (_tensors(lambda t: {**t, "mean": t["mean"].long()}), "mean does not have finite numbers"),
     ],
 )
 def test_damage_is_told(damage: Callable[[Path], None], message: str, folder: Path) -> None:

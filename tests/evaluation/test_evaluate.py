@@ -194,7 +194,7 @@ def test_more_labels_than_there_are_is_refused(run: Path, images: Path) -> None:
 
 def test_one_image_of_each_class_is_refused(run: Path, tmp_path: Path) -> None:
     data = write_images(tmp_path / "data", per_class=1, seed=0)
-    with pytest.raises(UserError, match=r"nothing of .* can be held out.*give test_data"):
+    with pytest.raises(UserError, match=r"no image of .* can be held out.*give test_data"):
         evaluate_run(run, {"data": str(data), "workers": 0})
 
 

@@ -156,7 +156,7 @@ def test_encoders_that_cannot_be_loaded_are_named_at_once(encoder: Path, sets: P
     (encoder / "encoder.json").write_text(json.dumps({**description, "image_size": 32}))
     with pytest.raises(UserError) as caught:
         evaluate_suite(encoder, {**VALUES, "data": f"suite:{sets}"}, against=tmp_path / "nowhere")
-    assert "does not hold the encoder that its .json describes" in str(caught.value)
+    assert "does not fit the encoder in its .json" in str(caught.value)
     assert "no run folder or weights file" in str(caught.value)
 
 

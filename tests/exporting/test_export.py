@@ -147,7 +147,7 @@ def test_weights_of_others_are_exported_too(tmp_path: Path) -> None:
     model = timm.create_model("mobilenetv3_small_050")
     torch.save(model.state_dict(), tmp_path / "theirs.pth")
     done = export_run(f"timm:mobilenetv3_small_050@{tmp_path / 'theirs.pth'}", "hub", tmp_path / "ours")
-    assert "2 left over (classifier.weight, classifier.bias)" in done.notes[0]
+    assert "2 unused (classifier.weight, classifier.bias)" in done.notes[0]
     assert "which did not train it" in done.card.read_text()
     images = torch.randn(2, 3, 64, 64)
     model.reset_classifier(0)

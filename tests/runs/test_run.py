@@ -89,7 +89,7 @@ def test_files_are_read_when_asked_for_and_once(trained: Path, tmp_path: Path) -
     assert [row["step"] for row in run.rows] == list(range(1, 11)) and run.rows is run.rows
     young = _run(tmp_path / "young")
     assert not young.has_encoder and young.digest == "" and young.rows == [] and young.results == []
-    with pytest.raises(UserError, match="holds no encoder"):
+    with pytest.raises(UserError, match="has no encoder"):
         _ = young.info
     with pytest.raises(UserError, match="is not a run folder"):
         Run.open(tmp_path)

@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_told_at_once() -> None:
     for part in (
         "queue_size=205 is not a multiple of the global batch, 8: use 208, or auto",
         "queue_size=205 is larger than the data set of 200 images",
-        "patches of 16 pixels, which do not divide 40: give a multiple, such as 32",
+        "patches of 16 pixels, which do not divide 40: use a multiple, such as 32",
         "less than two images to each",
     ):
         assert part in str(caught.value), part

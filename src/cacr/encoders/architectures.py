@@ -1,4 +1,4 @@
-"""Which encoder tensors are those of, told by their names and shapes alone."""
+"""Recognise the architecture of an encoder by the names and shapes of its tensors."""
 
 import math
 import re
@@ -20,24 +20,24 @@ RESNETS: dict[tuple[bool, tuple[int, ...], int], str] = {
     (True, (3, 8, 36, 3), 64): "resnet152",
     (True, (3, 4, 6, 3), 128): "wide_resnet50_2",
 }
-"""By whether blocks have three convolutions, the blocks of each stage, and the filters of the first block."""
+"""Keys: whether blocks have three convolutions, the number of blocks per stage, and the filters of the first block."""
 
 VITS = {(192, 12): "tiny", (384, 12): "small", (768, 12): "base", (1024, 24): "large", (1280, 32): "huge"}
-"""By dimension and number of blocks."""
+"""Keys: dimension and number of blocks."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """How an encoder is built, and what images it takes.
+    """How an encoder is built, and which images it takes.
 
     Attributes:
         encoder: name of the encoder.
         image_size: side of its images in pixels.
-        resize: shorter side before the centre is cut out.
-        statistics: mean and standard deviation of each channel.
-        width: of small_alexnet.
-        options: of timm's model.
-        assumed: what the tensors do not say and was taken for granted, in words.
+        resize: shorter side before the centre crop.
+        statistics: mean and standard deviation per channel.
+        width: width of small_alexnet.
+        options: options of timm's model.
+        assumed: description of what the tensors do not say and is assumed.
     """
 
     encoder: str
@@ -53,7 +53,7 @@ def architecture_of(found: Backbone) -> Architecture:
     """The architecture of a backbone.
 
     Raises:
-        UserError: there is none with such tensors.
+        UserError: no known architecture has such tensors.
     """
     return {"resnet": _resnet, "vit": _vit, "small_alexnet": _small_alexnet}[found.family](found)
 
@@ -65,12 +65,12 @@ def _resnet(found: Backbone) -> Architecture:
     name = RESNETS.get(("layer1.0.conv3.weight" in tensors, depths, first))
     if name is None or tensors["conv1.weight"].shape[:2] != (64, 3):
         raise UserError(
-            f"a ResNet with stages of {depths} blocks and {first} filters is not known: name it, timm:NAME@FILE"
+            f"a ResNet with stages of {depths} blocks and {first} filters is not known: give its name, timm:NAME@FILE"
         )
     if tensors["conv1.weight"].shape[-1] == 7:
         return Architecture(name, 224, 256, IMAGENET, assumed="224 px and ImageNet statistics")
     if name not in ("resnet18", "resnet50"):
-        raise UserError(f"a {name} with a small first convolution is not known: resnet18 and resnet50 are")
+        raise UserError(f"a {name} with a small first convolution is not known, only resnet18 and resnet50")
     return Architecture(name, 32, 32, CIFAR10, assumed="32 px and CIFAR-10 statistics")
 
 
@@ -82,13 +82,13 @@ def _vit(found: Backbone) -> Architecture:
     side = _grid(tensors["pos_embed"].shape[1]) if "pos_embed" in tensors else 0
     if kind is None or not side:
         raise UserError(
-            f"a transformer of {depth} blocks of {dim} dimensions is not known: name it, timm:NAME@FILE"
+            f"a transformer of {depth} blocks of {dim} dimensions is not known: give its name, timm:NAME@FILE"
         )
     size = patch * side
     name = f"vit_{kind}_patch{patch}_224"
     if "blocks.0.ls1.gamma" in tensors:
         name = f"vit_{kind}_patch{patch}_dinov2"
-    # MoCo v3's small transformer has twelve heads where others have six: no shape says so.
+    # MoCo v3's small transformer has twelve heads, others have six: no shape shows it.
     heads = {"num_heads": 12} if found.software.startswith("MoCo v3") and kind == "small" else {}
     return Architecture(
         name, size, round(size * 256 / 224), IMAGENET, options=heads, assumed="ImageNet statistics"
@@ -110,7 +110,7 @@ def _small_alexnet(found: Backbone) -> Architecture:
                 assumed=f"{data} statistics",
             )
     raise UserError(
-        f"a small AlexNet whose fc6 has {inputs:g} inputs per channel is not known: 32 and 64 px are"
+        f"a small AlexNet whose fc6 has {inputs:g} inputs per channel is not known, only those for 32 and 64 px"
     )
 
 
@@ -119,5 +119,5 @@ def _count(tensors: Mapping[str, Tensor], pattern: str) -> int:
 
 
 def _grid(tokens: int) -> int:
-    """Side of the square of patches among tokens, of which one may be the class token; 0 for no square."""
+    """Side of the square of patches among tokens, one of which may be the class token; 0 if it is not a square."""
     return next((side for extra in (1, 0) if (side := math.isqrt(tokens - extra)) ** 2 == tokens - extra), 0)

@@ -1,4 +1,4 @@
-"""Which encoders are plain timm models."""
+"""Find out which encoders are plain timm models."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cacr.encoders.timm_models import size_options, stem_options
 
 
 def timm_arguments(info: EncoderInfo) -> dict[str, Any] | None:
-    """Arguments with which ``timm.create_model`` builds the backbone, ``model_name`` first; None if it cannot."""
+    """Arguments of ``timm.create_model`` that build the backbone, ``model_name`` first; None if it cannot."""
     if info.encoder in RESNETS and info.image_size > LARGEST_SMALL:
         return {"model_name": info.encoder, "num_classes": 0, **stem_options(info.channels)}
     if info.encoder in ENCODERS:

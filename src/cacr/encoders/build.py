@@ -1,4 +1,4 @@
-"""Encoders by name."""
+"""Build encoders by name."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -31,20 +31,18 @@ def build_encoder(
         name: small_alexnet, resnet18, resnet50, or any timm name.
         image_size: Side of the images in pixels.
         width: Factor on the channels, for encoders that have one.
-        weights: Scale of the random weights: ``paper``, as the encoder's authors draw them, or ``kaiming``, for
-            encoders that have the choice.
+        weights: Random weights: ``paper``, as in the encoder's paper, or ``kaiming``, for encoders with this choice.
         pretrained: Start from timm's weights instead; this may use the network.
-        any_size: Take images of other sizes too, as local crops are; transformers interpolate their positions.
-        options: Further arguments of timm's model, such as ``num_heads``.
-        channels: Of the images.
+        any_size: Also accept images of other sizes, such as local crops; transformers interpolate their positions.
+        options: More arguments of timm's model, such as ``num_heads``.
+        channels: Number of channels of the images.
 
     Raises:
-        UserError: for an unknown name (with the nearest), a width that the encoder does not have, or a size
-            that it cannot take.
+        UserError: the name is unknown (suggests names), or the encoder does not support the width or the size.
     """
     if name in ENCODERS:
         if options:
-            raise UserError(f"{name} has no options {', '.join(options)}: they are for timm's models")
+            raise UserError(f"{name} has no options {', '.join(options)}: only timm's models have them")
         backbone = _own(name, image_size, width, weights, pretrained, channels)
     else:
         require_encoder(name)
@@ -65,7 +63,7 @@ def build_encoder(
 
 
 def build_like(info: EncoderInfo) -> Encoder:
-    """An encoder of the kind that a description is of, with random weights and its own description."""
+    """A new encoder of the described kind, with random weights and its own description."""
     return build_encoder(
         info.encoder,
         image_size=info.image_size,
@@ -76,7 +74,7 @@ def build_like(info: EncoderInfo) -> Encoder:
 
 
 def build_described(info: EncoderInfo) -> Encoder:
-    """The same with this description."""
+    """The same, with the given description."""
     encoder = build_like(info)
     encoder.info = info
     return encoder
@@ -90,10 +88,10 @@ def feature_dim_of(name: str, image_size: int, width: float) -> int:
 
 
 def require_encoder(name: str) -> None:
-    """Refuse a name that is neither of the package nor of timm, with the nearest names.
+    """Refuse a name that is not an encoder of cacr or timm.
 
     Raises:
-        UnknownNameError: with what the user may have meant.
+        UnknownNameError: suggests names.
     """
     if name not in ENCODERS:
         require_timm_name(name, ENCODERS.names())
@@ -107,7 +105,7 @@ def is_transformer(name: str) -> bool:
 def _own(
     name: str, image_size: int, width: float, weights: str, pretrained: bool, channels: int
 ) -> nn.Module:
-    """A backbone of the registry, given the arguments that it takes."""
+    """A backbone of the registry, with the arguments that it takes."""
     make = ENCODERS[name]
     takes = signature(make).parameters
     options: dict[str, Any] = {"image_size": image_size, "channels": channels}
@@ -129,32 +127,32 @@ def _own(
 def _refuse_width(name: str, width: float) -> None:
     if width != 1:
         raise UserError(
-            f"{name} has no width (got {width:g}); leave it out, or choose small_alexnet or a smaller encoder"
+            f"{name} does not support width (got {width:g}): leave it out, or choose small_alexnet or a smaller encoder"
         )
 
 
 def has_weights_rule(name: str) -> bool:
-    """Whether an encoder of this name can start from weights of Kaiming's scale or of its paper's."""
+    """Whether an encoder of this name supports both kinds of random weights, ``kaiming`` and ``paper``."""
     return name in ENCODERS and "weights" in signature(ENCODERS[name]).parameters
 
 
 def _refuse_weights(name: str, weights: str) -> None:
     if weights != "paper":
-        raise UserError(f"{name} has one way to draw its weights: leave weights={weights} out")
+        raise UserError(f"{name} does not support weights={weights}: leave it out")
 
 
 @torch.no_grad()
 def _feature_dim(name: str, backbone: nn.Module, image_size: int, channels: int) -> int:
-    """Dimension of the features, seen by encoding one black image: so a size that does not fit shows here."""
+    """Dimension of the features, found by encoding one black image; this also shows a wrong image size."""
     training = backbone.training
     try:
         features = backbone.eval()(torch.zeros(1, channels, image_size, image_size))
-    except Exception as error:  # every network has its own way of failing on a size
+    except Exception as error:  # networks fail in different ways on a wrong size
         raise UserError(f"{name} cannot take images of {image_size} pixels: {error}") from error
     finally:
         backbone.train(training)
     if features.ndim != 2:
         raise UserError(
-            f"{name} gives features of shape {tuple(features.shape[1:])}, not one vector an image"
+            f"{name} gives features of shape {tuple(features.shape[1:])}, not one vector per image"
         )
     return int(features.shape[1])

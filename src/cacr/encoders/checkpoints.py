@@ -1,4 +1,4 @@
-"""Weights files of any software, as one flat mapping from names to tensors; only tensors are read."""
+"""Read weight files of any software as one flat mapping from names to tensors; only tensors are read."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,22 +11,22 @@ from cacr.errors import UserError
 from cacr.reading.tensors import HARMLESS, read_safetensors, read_torch
 
 DEEPEST = 8
-"""Levels of mappings inside each other; checkpoints have three or four."""
+"""Largest depth of nested mappings; checkpoints have three or four."""
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors with a name, in the order of the file; what lies inside of ``state_dict`` is ``state_dict.NAME``.
+    """All named tensors, in the order of the file; tensors inside of ``state_dict`` are named ``state_dict.NAME``.
 
-    Vision transformers of Hugging Face have timm's names, see :mod:`cacr.encoders.hugging_face`.
+    Vision transformers of Hugging Face get timm's names, see :mod:`cacr.encoders.hugging_face`.
 
     Raises:
-        UserError: the file is damaged, holds more than tensors and plain values, or no tensors.
+        UserError: the file is damaged, contains more than tensors and plain values, or has no tensors.
     """
     safe = path.suffix.lower() == ".safetensors"
     content = read_safetensors(path) if safe else read_torch(path, pass_over=HARMLESS)
     found = dict(_flat(content, "", DEEPEST))
     if not found:
-        raise UserError(f"{path} holds no weights by name")
+        raise UserError(f"{path} has no named weights")
     return with_timm_names(found)
 
 
@@ -34,7 +34,7 @@ def _flat(content: Any, prefix: str, deepest: int) -> Iterator[tuple[str, Tensor
     if not isinstance(content, Mapping) or not deepest:
         return
     for name, value in content.items():
-        if not isinstance(name, str):  # the state of an optimiser, by the number of the parameter
+        if not isinstance(name, str):  # the state of an optimiser has parameter numbers as keys
             continue
         if isinstance(value, Tensor):
             yield prefix + name, value

@@ -1,4 +1,4 @@
-"""An encoder: a backbone together with what one must know to use it."""
+"""An encoder: a backbone with everything that is needed to use it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Interpolation = Literal["bilinear", "bicubic"]
 
 @dataclass(frozen=True)
 class LoadedWeights:
-    """What became of the tensors of a file; every name is one of the encoder's own or of the file's.
+    """How the tensors of a file were loaded; names are those of the encoder or of the file.
 
     Attributes:
-        origin: Where they come from, in words: a path, and the layout that was recognised.
+        origin: Description of where they come from: a path, and the recognised layout.
         loaded: Tensors of the encoder that were replaced.
-        missing: Tensors of the encoder that the file does not have, or has in another shape.
-        unexpected: Tensors of the file that the encoder has no place for, such as a head.
+        missing: Tensors of the encoder that are not in the file, or have another shape there.
+        unexpected: Tensors of the file that the encoder does not use, such as a head.
     """
 
     origin: str
@@ -38,10 +38,10 @@ class LoadedWeights:
 
     @property
     def text(self) -> str:
-        """One line for the user: what was loaded, left over and missing."""
+        """One line for the user: what was loaded, unused and missing."""
         if not self.loaded:
             return self.origin
-        left = _some("left over", self.unexpected) or "none left over"
+        left = _some("unused", self.unexpected) or "none unused"
         return ", ".join(
             [f"{len(self.loaded):,} tensors from {self.origin}", left]
             + [text for text in [_some("missing", self.missing)] if text]
@@ -49,30 +49,29 @@ class LoadedWeights:
 
 
 def _some(what: str, names: tuple[str, ...]) -> str:
-    """``8 left over (fc.weight, fc.bias ...)``; empty for no names."""
+    """``8 unused (fc.weight, fc.bias ...)``; empty without names."""
     more = " ..." if len(names) > 2 else ""
     return f"{len(names):,} {what} ({', '.join(names[:2])}{more})" if names else ""
 
 
 @dataclass(frozen=True)
 class EncoderInfo:
-    """What ``encoder.json`` says about an encoder.
+    """The content of ``encoder.json``.
 
     Attributes:
         encoder: Name of the architecture.
-        image_size: Side in pixels of the images it takes.
+        image_size: Side in pixels of its images.
         feature_dim: Dimension of its features.
         width: Factor on the channels of small_alexnet.
-        resize: Shorter side in pixels to which an image is resized before its centre is cut out; None for
-            ``image_size``.
-        interpolation: Filter with which it is resized.
-        options: Arguments of timm's model that its name does not say, such as ``num_heads``.
-        mean: Of each channel in [0, 1], subtracted from the images it takes.
-        std: Of each channel; images are divided by it.
+        resize: Shorter side in pixels before the centre crop; None for ``image_size``.
+        interpolation: Resize filter.
+        options: Arguments of timm's model that are not part of its name, such as ``num_heads``.
+        mean: Mean per channel in [0, 1], subtracted from images.
+        std: Standard deviation per channel, by which images are divided.
         preset: The views it was trained with; None if it was not trained.
-        upright: Whether the images that it was trained on were taken to have an up.
-        training: A summary of its training: counts of images, views and steps, objective, seed, ...
-        format: Version of the file.
+        upright: Whether its training images were assumed to have an upward direction.
+        training: A summary of its training: numbers of images, views and steps, objective, seed, ...
+        format: Format version of the file.
     """
 
     encoder: str
@@ -91,20 +90,20 @@ class EncoderInfo:
 
     @property
     def channels(self) -> int:
-        """Of the images that it takes."""
+        """Number of channels of its images."""
         return len(self.mean)
 
 
 class Encoder(nn.Module):
-    """Images (n, 3, s, s), normalised, to features (n, feature_dim).
+    """Maps normalised images (n, 3, s, s) to features (n, feature_dim).
 
     Attributes:
-        backbone: The network; its state dict is what ``encoder.safetensors`` holds.
+        backbone: The network; its state dict is the content of ``encoder.safetensors``.
         info: Architecture, image size, normalisation and training.
-        reader: How its features are to be compared; None where nobody has fitted one.
-        load_text: Loads its text side, where it was trained with captions; None where it was not.
-        load_head1: Loads the first layer of the head that it was trained with, where that was kept; None where not.
-        loaded: What became of the tensors of a file that this package did not write; None of its own files.
+        reader: Prepares its features for comparisons; None if none was fitted.
+        load_text: Loads its text encoder, if it was trained with captions; otherwise None.
+        load_head1: Loads the first layer of the head that it was trained with, if it was stored; otherwise None.
+        loaded: How the tensors of a file of other software were loaded; None for files of cacr.
     """
 
     def __init__(self, backbone: nn.Module, info: EncoderInfo) -> None:
@@ -129,7 +128,7 @@ class Encoder(nn.Module):
 
     @property
     def text(self) -> TextSide:
-        """What compares its images with sentences; loaded when it is first asked for.
+        """Its text encoder and heads, loaded when they are first used.
 
         Raises:
             UserError: it has none.
@@ -137,25 +136,25 @@ class Encoder(nn.Module):
         if self._text is None:
             if self.load_text is None:
                 raise UserError(
-                    f"this encoder ({self.info.encoder}) knows no words: it was trained on images alone. Train one on "
-                    "images with captions (--method clip), or give the folder of a finished CLIP"
+                    f"this encoder ({self.info.encoder}) cannot encode text: it was trained without captions. Train "
+                    "one on images with captions (--method clip), or give the folder of a CLIP of other software"
                 )
             self._text = self.load_text()
         return self._text
 
     def preprocess(self, image: ImageLike) -> Tensor:
-        """The tensor (channels, s, s) of one image: resized, its centre cut out, normalised.
+        """The tensor (channels, s, s) of one image: resized, cropped at the centre, normalised.
 
         Args:
-            image: A PIL image, a uint8 array (h, w, 3), a uint8 tensor (3, h, w), or the path of a file; for an encoder
-                of other channels, or of 16 bits, an array (h, w, channels) of uint8 or uint16.
+            image: A PIL image, a uint8 array (h, w, 3), a uint8 tensor (3, h, w), or the path of a file; for an
+                encoder with other channels or 16 bits, an array (h, w, channels) of uint8 or uint16.
         """
         info = self.info
         if isinstance(image, np.ndarray) and (info.channels != 3 or image.dtype == np.uint16):
             return prepare_levels(image, info.resize or info.image_size, info.image_size, info.mean, info.std)
         if info.channels != 3:
             raise UserError(
-                f"this encoder takes images of {info.channels} channels: give an array (height, width, {info.channels})"
+                f"this encoder takes {info.channels} channels: give an array (height, width, {info.channels})"
             )
         shorter = info.resize or info.image_size
         cropped = centre_crop(to_pil(image), shorter, info.image_size, info.interpolation)

@@ -1,4 +1,4 @@
-"""Encoders on disk: ``encoder.safetensors`` with ``encoder.json`` beside it."""
+"""Encoders on disk: ``encoder.safetensors`` and ``encoder.json``."""
 
 import json
 from dataclasses import asdict
@@ -26,20 +26,20 @@ _INFO = TypeAdapter(EncoderInfo)
 _FORMAT = TypeAdapter(dict[str, Any])
 
 LARGEST_SIDE, LARGEST_WIDTH, LARGEST_NUMBER = 4096, 4.0, 1e4
-"""What ``encoder.json`` may say of image sizes, of the width and of means: far above what an
-encoder can be, but for the width, whose bound is the setting's: it is built before its weights are compared."""
+"""Largest image sizes, width and means in an ``encoder.json``: far above those of real encoders, except for the width,
+which has the bound of the setting, because the encoder is built before its weights are compared."""
 
 MOST_CHANNELS = 256
-"""Of the images that an encoder takes."""
+"""Largest number of channels of an encoder's images."""
 
 OPTIONS = frozenset({"num_heads"})
-"""Arguments of timm's models that a description may give."""
+"""Arguments of timm's models that a description may have."""
 
 
 def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
-    """Write ``encoder.safetensors`` and ``encoder.json`` into a run folder, each whole or not at all.
+    """Write ``encoder.safetensors`` and ``encoder.json`` into a run folder, each completely or not at all.
 
-    The weights are those of the backbone under its own names, so that timm loads the file of a timm encoder.
+    The weights have the names of the backbone, so that timm can load the file of a timm encoder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu().contiguous() for name, tensor in encoder.backbone.state_dict().items()}
@@ -50,20 +50,18 @@ def save_encoder(folder: Path, encoder: Encoder, info: EncoderInfo) -> None:
 
 
 def load_stored(path: Path, *, with_reader: bool = True) -> Encoder:
-    """An encoder that this package wrote, in evaluation mode, with its reader where one is stored for these weights.
+    """Load an encoder of cacr in evaluation mode, with its reader if one is stored for these weights.
 
     Args:
-        path: A run folder, or a ``.safetensors`` file with its ``.json`` beside it.
-        with_reader: Look for a reader; without it a damaged one does not matter.
+        path: A run folder, or a ``.safetensors`` file with its ``.json`` next to it.
+        with_reader: Load the reader; otherwise a damaged one does not matter.
     """
     weights = weights_file(path)
     info = read_info(weights.with_suffix(".json"))
     encoder = build_like(info)
     stored = read_safetensors(weights)
     if wrong := misfit(encoder.backbone.state_dict(), stored):
-        raise UserError(
-            f"{weights} does not hold the encoder that its .json describes ({info.encoder}): {wrong}"
-        )
+        raise UserError(f"{weights} does not fit the encoder in its .json ({info.encoder}): {wrong}")
     encoder.backbone.load_state_dict(stored)
     if encoder.feature_dim != info.feature_dim:
         raise UserError(
@@ -86,13 +84,13 @@ def weights_file(path: Path) -> Path:
         raise UserError(f"there is no run folder or weights file {path}")
     file = path / WEIGHTS if kind == "folder" else path
     if kind_of(file) is None:
-        raise UserError(f"{path} holds no {WEIGHTS}: not a run folder, or its pretraining has not finished")
+        raise UserError(f"{path} has no {WEIGHTS}: it is not a run folder, or has no checkpoint yet")
     require_file(file)
     return file
 
 
 def reader_file(weights: Path) -> Path:
-    """Where the reader of a weights file lies: ``photos.reader.safetensors`` beside ``photos.safetensors``."""
+    """The reader of a weights file: ``photos.reader.safetensors`` next to ``photos.safetensors``."""
     if weights.name == WEIGHTS:
         return weights.with_name(READER)
     name = weights.stem if weights.suffix.lower() == ".safetensors" else weights.name
@@ -100,10 +98,12 @@ def reader_file(weights: Path) -> Path:
 
 
 def read_info(path: Path) -> EncoderInfo:
-    """What an ``encoder.json`` says; a newer format is refused."""
+    """Read an ``encoder.json``; a newer format is refused."""
     if kind_of(path) is None:
-        raise UserError(f"cannot read {path}, which describes the encoder: there is no such file")
-    check_format(read_json(path, _FORMAT).get("format"), path)  # first: a newer format may have other fields
+        raise UserError(f"{path}, which describes the encoder, is missing")
+    check_format(
+        read_json(path, _FORMAT).get("format"), path
+    )  # first, because a newer format may have other fields
     info = read_json(path, _INFO)
     for name, sound in _sound(info).items():
         if not sound:
@@ -112,7 +112,7 @@ def read_info(path: Path) -> EncoderInfo:
 
 
 def _sound(info: EncoderInfo) -> dict[str, bool]:
-    """Whether each value of the right type is also a possible one."""
+    """Whether each value is possible."""
     return {
         "image_size": 0 < info.image_size <= LARGEST_SIDE,
         "feature_dim": info.feature_dim > 0,

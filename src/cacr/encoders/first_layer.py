@@ -1,4 +1,4 @@
-"""A first layer that starts from the images: filters that whiten their patches."""
+"""Initialise the first layer from images: filters that whiten their patches."""
 
 import torch
 from torch import Tensor, nn
@@ -6,14 +6,14 @@ from torch import Tensor, nn
 from cacr.errors import UserError
 
 LEAST_VARIANCE = 1e-5
-"""Principal components with a smaller share of the largest variance are noise, or rounding, and no filters."""
+"""Principal components with a smaller share of the largest variance are noise or rounding errors, not filters."""
 
 PATCHES = 64
-"""Patches that are cut out of each image."""
+"""Number of patches per image."""
 
 
 def first_layer(backbone: nn.Module, channels: int = 3) -> nn.Conv2d:
-    """The convolution that sees the pixels: the stem of a convolutional network, or a transformer's patches.
+    """The first convolution: the stem of a convolutional network, or the patch projection of a transformer.
 
     Raises:
         UserError: the network has none.
@@ -22,12 +22,12 @@ def first_layer(backbone: nn.Module, channels: int = 3) -> nn.Conv2d:
         if isinstance(layer, nn.Conv2d) and layer.in_channels == channels and layer.groups == 1:
             return layer
     raise UserError(
-        "this encoder does not begin with a convolution of the pixels: give --set first_layer=random"
+        "this encoder does not start with a convolution of the pixels: use --set first_layer=random"
     )
 
 
 def cut_patches(images: Tensor, layer: nn.Conv2d, draw: torch.Generator) -> Tensor:
-    """Random patches (n * PATCHES, 3 * height * width) of images (n, 3, s, s), as large as the layer's filters."""
+    """Random patches (n * PATCHES, 3 * height * width) of images (n, 3, s, s), with the size of the layer's filters."""
     count, (height, width) = len(images), layer.kernel_size
 
     def places(most: int) -> Tensor:
@@ -41,17 +41,17 @@ def cut_patches(images: Tensor, layer: nn.Conv2d, draw: torch.Generator) -> Tens
 
 
 def whitened_filters(patches: Tensor, count: int, *, signs: bool, draw: torch.Generator) -> Tensor:
-    """Filters whose answers to the patches are uncorrelated and of variance 1.
+    """Filters whose outputs for the patches are uncorrelated and have variance 1.
 
-    With C = V diag(lambda) V^T the covariance of the patches, lambda falling, filter i is V_i / sqrt(lambda_i),
-    and with ``signs`` its negative beside it, because a ReLU lets half of an answer through. Where there are fewer
-    components than filters, the others are random directions among the whitened components.
+    With C = V diag(lambda) V^T the covariance of the patches, lambda descending, filter i is V_i / sqrt(lambda_i);
+    with ``signs`` its negative is also a filter, because a ReLU passes only half of the output. If there are fewer
+    components than filters, the other filters are random directions in the space of the whitened components.
 
     Args:
         patches: (n, dim).
         count: Number of filters.
-        signs: Each component with both signs.
-        draw: Of the random directions.
+        signs: Use each component with both signs.
+        draw: Generator of the random directions.
 
     Returns:
         (count, dim).
@@ -62,11 +62,11 @@ def whitened_filters(patches: Tensor, count: int, *, signs: bool, draw: torch.Ge
     variance, vectors = variance.flip(0), vectors.flip(1)
     if not float(variance[0]) > 0:
         raise UserError(
-            "the first layer cannot start from these images, which are all of one colour: give --set first_layer=random"
+            "the first layer cannot start from images of a single colour: use --set first_layer=random"
         )
     kept = variance > LEAST_VARIANCE * variance[0]
     components = (vectors[:, kept] / variance[kept].sqrt()).T
-    # An eigenvector has no sign of its own: its largest entry is made positive, whatever computed it.
+    # The sign of an eigenvector is arbitrary: its largest entry is made positive.
     largest = components.gather(1, components.abs().argmax(1, keepdim=True))
     components = components * largest.sign()
     filters = torch.stack([components, -components], dim=1).flatten(0, 1) if signs else components
@@ -77,8 +77,8 @@ def whitened_filters(patches: Tensor, count: int, *, signs: bool, draw: torch.Ge
 
 
 def filters_for(layer: nn.Conv2d, patches: Tensor, draw: torch.Generator) -> Tensor:
-    """Whitened filters (filters, 3, height, width) in place of a layer's, from patches (n, 3 * height * width)."""
-    # Patches that do not overlap are those of a transformer, where no ReLU follows.
+    """Whitened filters (filters, 3, height, width) for a layer, from patches (n, 3 * height * width)."""
+    # Patches that do not overlap belong to a transformer, where no ReLU follows.
     signs = layer.stride != layer.kernel_size
     filters = whitened_filters(patches, layer.out_channels, signs=signs, draw=draw)
     return filters.view(layer.weight.shape)
@@ -86,7 +86,7 @@ def filters_for(layer: nn.Conv2d, patches: Tensor, draw: torch.Generator) -> Ten
 
 @torch.no_grad()
 def set_filters(layer: nn.Conv2d, filters: Tensor, *, trained: bool) -> None:
-    """Put filters in place of a layer's own; a bias becomes zero."""
+    """Replace the filters of a layer; its bias becomes zero."""
     layer.weight.copy_(filters)
     if layer.bias is not None:
         layer.bias.zero_()

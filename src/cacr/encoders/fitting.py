@@ -1,4 +1,4 @@
-"""Putting the tensors of a file into an encoder, and saying what became of each."""
+"""Load the tensors of a file into an encoder, and report which were used."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,29 +11,29 @@ from cacr.encoders.layouts import find_backbone, preference
 from cacr.errors import UserError
 
 COUNTER = "num_batches_tracked"
-"""What batch norm counts, and no feature depends on: old files lack it."""
+"""Counter of batch norm, which no feature depends on: old files do not have it."""
 
 
 def fill(encoder: Encoder, tensors: Mapping[str, Tensor], origin: str) -> LoadedWeights:
     """Replace all weights of an encoder by those of a file.
 
-    Names may be the encoder's own behind any prefix, those of a layout in :mod:`cacr.encoders.layouts`, or others,
-    where all tensors of the file have the kinds and shapes of the encoder's in the same order.
+    Names may be those of the encoder with any prefix, those of a layout in :mod:`cacr.encoders.layouts`, or any
+    others, if all tensors of the file have the kinds and shapes of the encoder's tensors in the same order.
 
     Args:
         encoder: Changed in place.
-        tensors: Of the file, in its order.
+        tensors: Tensors of the file, in its order.
         origin: The file, for messages.
 
     Raises:
-        UserError: a tensor of the encoder is missing, or has another shape, or is not finite.
+        UserError: a tensor of the encoder is missing, has another shape, or is not finite.
     """
     sources, how = match(encoder.backbone.state_dict(), tensors)
     return put(encoder, tensors, sources, f"{origin}{how}")
 
 
 def match(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[dict[str, str], str]:
-    """From an encoder's names to those of a file, and how they were found, in words that follow the file's name."""
+    """Map an encoder's names to those of a file; also describe how they were matched, to follow the file name."""
     found = find_backbone(tensors)
     if found is not None and len(own.keys() & found.sources.keys()) >= len(own) / 2:
         return {name: file for name, file in found.sources.items() if name in own}, f" ({found.software})"
@@ -47,10 +47,10 @@ def match(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[dic
 def put(
     encoder: Encoder, tensors: Mapping[str, Tensor], sources: Mapping[str, str], origin: str
 ) -> LoadedWeights:
-    """Replace all weights of an encoder, by a table from its names to those in the file.
+    """Replace all weights of an encoder, with a table from its names to those in the file.
 
     Raises:
-        UserError: as of :func:`fill`.
+        UserError: as in :func:`fill`.
     """
     own: dict[str, Tensor] = encoder.backbone.state_dict()
     given = {
@@ -65,7 +65,7 @@ def put(
         shapes = f"; {other[0]} has the shape {tuple(tensors[sources[other[0]]].shape)}" if other else ""
         raise UserError(
             f"{origin} lacks {len(lacking):,} of the {len(own):,} tensors of {encoder.info.encoder}, such as "
-            f"{lacking[0]}{shapes}: is it of another encoder, or half a checkpoint?"
+            f"{lacking[0]}{shapes}: does it belong to another encoder, or is it incomplete?"
         )
     require_finite(given, origin)
     encoder.backbone.load_state_dict(given, strict=False)
@@ -74,7 +74,7 @@ def put(
 
 
 def require_finite(tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Refuse weights that are not numbers.
+    """Refuse weights that are not finite.
 
     Raises:
         UserError: names one.
@@ -91,7 +91,7 @@ def require_finite(tensors: Mapping[str, Tensor], origin: str) -> None:
 
 
 def common_prefix(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
-    """What the file writes before most of the encoder's names; of several, that of the first layout."""
+    """The prefix of most of the encoder's names in the file; if there are several, that of the first layout."""
     counts = Counter(
         long.removesuffix(name) for name in own for long in given if long == name or long.endswith(f".{name}")
     )
@@ -99,7 +99,7 @@ def common_prefix(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str
 
 
 def _in_order(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> dict[str, str]:
-    """Names in the file of the encoder's tensors where they fit one by one, before a classifier."""
+    """Names in the file of the encoder's tensors, if they fit one by one, before a classifier."""
     fits = len(given) >= len(own) and all(
         ours.shape == theirs.shape and name.rpartition(".")[2] == file.rpartition(".")[2]
         for (name, ours), (file, theirs) in zip(own.items(), given.items(), strict=False)

@@ -57,13 +57,13 @@ def moco_v3_vit_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
 
 @HEADS.register("simclr")
 def simclr_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
-    """Linear - batch norm - ReLU - linear, as wide as the features: SimCLR and SwAV."""
+    """Linear - batch norm - ReLU - linear, with the width of the features: SimCLR and SwAV."""
     return _plain_layers(feature_dim, hidden, dim)
 
 
 @HEADS.register("simclr_v2")
 def simclr_v2_head(feature_dim: int, hidden: int, dim: int) -> nn.Module:
-    """Three linear layers as wide as the features, batch norm and ReLU between: SimCLR v2, and LeJEPA."""
+    """Three linear layers with the width of the features, batch norm and ReLU between: SimCLR v2, and LeJEPA."""
     return _plain_layers(feature_dim, hidden, hidden, dim)
 
 
@@ -91,19 +91,19 @@ PREDICTORS: Registry[Callable[[int, int, bool], nn.Module]] = Registry("predicto
 
 @PREDICTORS.register("moco_v3")
 def moco_v3_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
-    """Linear - batch norm - ReLU - linear, for transformers with batch norm after it: MoCo v3."""
+    """Linear - batch norm - ReLU - linear, and batch norm at the end for transformers: MoCo v3."""
     return _normalised_layers(dim, hidden, dim, last_norm=transformer)
 
 
 @PREDICTORS.register("byol")
 def byol_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
-    """Linear - batch norm - ReLU - linear, as wide as the projector: BYOL."""
+    """Linear - batch norm - ReLU - linear, with the width of the projector: BYOL."""
     return _plain_layers(dim, hidden, dim)
 
 
 @PREDICTORS.register("simsiam")
 def simsiam_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
-    """Linear - batch norm - ReLU - linear through a quarter of the embeddings' dimension: SimSiam."""
+    """Linear - batch norm - ReLU - linear, with a quarter of the embeddings' dimension inside: SimSiam."""
     return _plain_layers(dim, max(1, dim // 4), dim)
 
 
@@ -111,18 +111,18 @@ _WIDE = {"byol": 4096, "simsiam": 2048, "barlow_twins": 8192}
 """Hidden widths that were published for ResNet-50, whose features have 2,048 dimensions."""
 
 KEPT_FIRST_LAYERS = ("simclr_v2",)
-"""Heads whose first layer stays with the encoder when the training is over: fine-tuning can begin there."""
+"""Heads whose first layer is stored with the encoder, for fine-tuning."""
 
 _DIMS = {"moco_v3": 256, "moco_v3_vit": 256, "byol": 256}
-"""Dimensions of embeddings that were published; 128 for others, and as wide as the hidden layers in `_SQUARE`."""
+"""Published dimensions of embeddings; 128 for others, and the width of the hidden layers in `_SQUARE`."""
 
 _SQUARE = ("simsiam", "barlow_twins")
 
 
 def default_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
-    """Width of a head's hidden layers in the experiments it comes from, for an encoder of a given width.
+    """Default width of a head's hidden layers, as in its paper, for an encoder of a given width.
 
-    Heads that are wider than ResNet-50's features are narrower in proportion for a narrower encoder.
+    Heads that are wider than ResNet-50's features are scaled down for a narrower encoder.
     """
     if head in _WIDE:
         return max(8, round(_WIDE[head] * min(1.0, width, feature_dim / 2048)))
@@ -132,12 +132,12 @@ def default_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
 
 
 def default_dim(head: str, feature_dim: Callable[[], int], width: float = 1.0) -> int:
-    """Dimension of the embeddings in the experiments that a head comes from, for an encoder of a given width.
+    """Default dimension of the embeddings, as in the paper of a head, for an encoder of a given width.
 
     Args:
         head: A name of :data:`HEADS`.
-        feature_dim: Finds the dimension of the encoder's features; asked only for heads that depend on it.
-        width: Of the encoder.
+        feature_dim: Returns the dimension of the encoder's features; called only for heads that depend on it.
+        width: Width of the encoder.
     """
     return default_hidden(head, feature_dim(), width) if head in _SQUARE else _DIMS.get(head, 128)
 
@@ -152,7 +152,7 @@ def build_head(head: str, feature_dim: int, dim: int = 128, hidden: int | None =
         hidden: Width of the hidden layers; None for that of :func:`default_hidden`.
 
     Returns:
-        A module (n, feature_dim) -> (n, dim); its output is not yet of unit length.
+        A module (n, feature_dim) -> (n, dim); its output is not normalised.
     """
     return HEADS[head](feature_dim, hidden or default_hidden(head, feature_dim), dim)
 
@@ -164,13 +164,13 @@ def build_predictor(predictor: str, dim: int, hidden: int, *, transformer: bool)
         predictor: A name of :data:`PREDICTORS`.
         dim: Dimension of the embeddings.
         hidden: Width of the head's hidden layers.
-        transformer: Whether the encoder is one.
+        transformer: Whether the encoder is a transformer.
     """
     return PREDICTORS[predictor](dim, hidden, transformer)
 
 
 def first_layers(head: nn.Module) -> nn.Sequential:
-    """The first linear layer of a head with what follows it up to the ReLU: (n, feature_dim) -> (n, hidden).
+    """The first linear layer of a head, with batch norm and ReLU after it: (n, feature_dim) -> (n, hidden).
 
     Args:
         head: Made by one of :data:`KEPT_FIRST_LAYERS`.
@@ -181,7 +181,7 @@ def first_layers(head: nn.Module) -> nn.Sequential:
 
 
 def _plain_layers(*widths: int) -> nn.Module:
-    """Linear layers with batch norm and ReLU between them; the last has a bias, those before batch norm none."""
+    """Linear layers with batch norm and ReLU between them; only the last layer has a bias."""
     layers: list[nn.Module] = []
     for wide, narrow in pairwise(widths[:-1]):
         layers += [nn.Linear(wide, narrow, bias=False), nn.BatchNorm1d(narrow), nn.ReLU(inplace=True)]

@@ -1,4 +1,4 @@
-"""Vision transformers as Hugging Face's ``transformers`` saves them: their tensors by timm's names, their images."""
+"""Vision transformers of Hugging Face's ``transformers``: rename their tensors to timm's names, read their config."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cacr.errors import UserError
 from cacr.reading.documents import read_json_if_any
 
 PREFIX = "transformers."
-"""What stands before the names that were changed, so that they are told from a file's own."""
+"""Prefix of renamed tensors, which distinguishes them from original names."""
 
 PREPARATION = "preprocessor_config.json"
 
@@ -39,20 +39,20 @@ _INSIDE = {
     "layer_scale1": "ls1",
     "layer_scale2": "ls2",
 }
-"""Parts of a block: the names of files on the hub, and those of newer versions."""
+"""Parts of a block: names in files on the hub, and those of newer versions."""
 _QKV = {
     **dict.fromkeys(("attention.attention.query", "attention.q_proj"), 0),
     **dict.fromkeys(("attention.attention.key", "attention.k_proj"), 1),
     **dict.fromkeys(("attention.attention.value", "attention.v_proj"), 2),
 }
-"""Their places in the one matrix that timm has for them."""
+"""Their positions in timm's combined matrix."""
 
 
 def with_timm_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of a file, those of a plain vision transformer of Hugging Face under timm's names behind :data:`PREFIX`.
+    """Tensors of a file; those of a plain vision transformer of Hugging Face get timm's names with :data:`PREFIX`.
 
-    timm has queries, keys and values in one matrix (3 dim, dim), one below the other. What is no part of the
-    transformer keeps its name; so does everything in other files.
+    timm has queries, keys and values in one matrix (3 dim, dim), one below the other. Tensors that are not part of the
+    transformer keep their names, and so do all tensors of other files.
     """
     outer = next((name.removesuffix(_PATCHES) for name in tensors if name.endswith(_PATCHES)), None)
     if outer is None:
@@ -78,7 +78,7 @@ def with_timm_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class _Preparation:
-    """What is read of a ``preprocessor_config.json``."""
+    """The parts of a ``preprocessor_config.json`` that are used."""
 
     image_mean: tuple[float, float, float] | None = None
     image_std: tuple[float, float, float] | None = None
@@ -90,10 +90,10 @@ _FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic"}
 
 
 def prepared_by(folder: Path, info: EncoderInfo) -> EncoderInfo:
-    """A description with the mean, deviation and filter that a folder gives for its images, where it gives some.
+    """A description with the mean, standard deviation and resize filter that a folder gives, if any.
 
     Raises:
-        UserError: they cannot be.
+        UserError: the values are not possible.
     """
     file = folder / PREPARATION
     found = read_json_if_any(file, _PREPARATION)
@@ -101,13 +101,13 @@ def prepared_by(folder: Path, info: EncoderInfo) -> EncoderInfo:
         return info
     mean, std = found.image_mean or info.mean, found.image_std or info.std
     if not all(0 < value < 1e4 for value in std) or not all(abs(value) < 1e4 for value in mean):
-        raise UserError(f"{file}: images cannot have the mean {mean} and the deviation {std}")
+        raise UserError(f"{file}: images cannot have the mean {mean} and the standard deviation {std}")
     filtering = _FILTERS.get(found.resample or 0, info.interpolation)
     return replace(info, mean=mean, std=std, interpolation=filtering)
 
 
 def heads_of(config: Mapping[str, Any], dim: int) -> dict[str, int]:
-    """The number of attention heads by timm's name, which no tensor tells; empty where it is the usual one."""
+    """The number of attention heads, by timm's name, which no tensor shows; empty if it is the default."""
     heads = config.get("num_attention_heads")
     if not isinstance(heads, int) or not 0 < heads <= 1024 or heads == dim // 64:
         return {}

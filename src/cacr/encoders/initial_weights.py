@@ -1,4 +1,4 @@
-"""Weights from elsewhere to start a training from."""
+"""Load initial weights for a training."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from cacr.encoders.origins import load_encoder, locate
 from cacr.errors import UserError
 
 LEAST = 0.5
-"""Share of an encoder's numbers that a file must have: the rest, such as another first layer, starts at random."""
+"""Share of an encoder's weights that a file must have; the rest, such as another first layer, starts at random."""
 
 POSITIONS = "pos_embed"
 
@@ -21,19 +21,19 @@ POSITIONS = "pos_embed"
 def load_weights(
     encoder: Encoder, source: str | os.PathLike[str], *, download: bool = False
 ) -> LoadedWeights:
-    """Start an encoder from weights that were trained elsewhere; what does not fit stays as it is.
+    """Load trained weights into an encoder; tensors that do not fit keep their random values.
 
     Position embeddings of another image size are interpolated, and a first layer for RGB images is adapted to other
-    channels, as timm does it.
+    channels, as timm does.
 
     Args:
         encoder: Changed in place.
-        source: What :func:`cacr.encoders.load_encoder` takes, or a file of tensors under the encoder's own names behind
-            any prefix, such as ``module.backbone.``.
-        download: Let ``timm:NAME`` fetch timm's pretrained weights.
+        source: As in :func:`cacr.encoders.load_encoder`, or a file of tensors with the encoder's own names and any
+            prefix, such as ``module.backbone.``.
+        download: Allow the download of timm's pretrained weights for ``timm:NAME``.
 
     Raises:
-        UserError: when the file cannot be read, or less than half of the encoder's weights fit.
+        UserError: the file cannot be read, or less than half of the encoder's weights fit.
     """
     place, own = locate(source), encoder.backbone.state_dict()
     if place.kind == "checkpoint":
@@ -53,8 +53,8 @@ def load_weights(
     covered = sum(own[name].numel() for name in fitting) / sum(tensor.numel() for tensor in own.values())
     if covered < LEAST:
         raise UserError(
-            f"{origin} holds only {covered:.0%} of the weights of {encoder.info.encoder} for "
-            f"{encoder.info.image_size} pixels and width {encoder.info.width:g}: is it of another encoder?"
+            f"{origin} has only {covered:.0%} of the weights of {encoder.info.encoder} for "
+            f"{encoder.info.image_size} pixels and width {encoder.info.width:g}: does it belong to another encoder?"
         )
     require_finite(fitting, origin)
     encoder.backbone.load_state_dict(fitting, strict=False)
@@ -68,7 +68,7 @@ def load_weights(
 
 
 def _adapted(encoder: Encoder, others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The first layer of weights for RGB images, for other channels: summed up or repeated, as timm does it."""
+    """Adapt the first layer of weights for RGB images to other channels: summed or repeated, as timm does."""
     from timm.models._manipulate import adapt_input_conv
 
     channels = encoder.info.channels
@@ -84,7 +84,7 @@ def _adapted(encoder: Encoder, others: Mapping[str, Tensor]) -> Mapping[str, Ten
 
 
 def _interpolated(encoder: Encoder, table: Tensor) -> Mapping[str, Tensor]:
-    """A transformer's position embeddings (1, tokens, dim) for its own grid, where there is one."""
+    """A transformer's position embeddings (1, tokens, dim), interpolated to its grid, if there is one."""
     from timm.layers.pos_embed import resample_abs_pos_embed
 
     own = encoder.backbone.state_dict()[POSITIONS]

@@ -1,4 +1,4 @@
-"""The layers of a backbone, from the image to the features: which of them learn, and how fast."""
+"""The layers of a backbone, from the image to the features: which are trained, and at which rate."""
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -8,11 +8,12 @@ from cacr.errors import UserError
 
 
 def layers_of(backbone: nn.Module, *, stages: bool = False) -> dict[str, int]:
-    """The number of the layer that each weight belongs to, from 0 at the image, by the weight's name.
+    """The layer number of each weight, from 0 at the image, by the name of the weight.
 
     Args:
-        backbone: Of timm, which says what its layers are; of others each child is one, and what has none the first.
-        stages: Whole stages, such as ``layer1`` of a ResNet, in place of single blocks; the stem is the first.
+        backbone: A timm model, which knows its layers; in others each child is a layer, and weights without one are
+            first.
+        stages: Count whole stages, such as ``layer1`` of a ResNet, instead of single blocks; the stem is the first.
     """
     names = [name for name, _ in backbone.named_parameters()]
     if not hasattr(backbone, "group_matcher"):
@@ -25,7 +26,7 @@ def layers_of(backbone: nn.Module, *, stages: bool = False) -> dict[str, int]:
 
 
 def rates_of(backbone: nn.Module, decay: float) -> dict[str, float]:
-    """The share of the learning rate that each weight has: 1 in the last layer, ``decay`` in the one before, and so on.
+    """Factor on the learning rate of each weight: 1 in the last layer, ``decay`` in the one before, and so on.
 
     decay^(L - l) in layer l of 0 ... L.
     """
@@ -35,17 +36,17 @@ def rates_of(backbone: nn.Module, decay: float) -> dict[str, float]:
 
 
 def freeze_stages(backbone: nn.Module, count: int, encoder: str) -> None:
-    """Keep the weights and batch-norm statistics of the first ``count`` stages as they are.
+    """Do not train the weights and batch-norm statistics of the first ``count`` stages.
 
     Raises:
-        UserError: the encoder has not so many, or no other.
+        UserError: the encoder has fewer stages, or would have none left to train.
     """
     stages = layers_of(backbone, stages=True)
     most = max(stages.values())
     if count > most:
         raise UserError(
-            f"{encoder} has {most + 1} stages, the stem included: frozen_stages={count} leaves none to train; at most "
-            f"{most} can be frozen"
+            f"{encoder} has {most + 1} stages, including the stem: frozen_stages={count} leaves none to train; use at "
+            f"most {most}"
         )
     for name, weight in backbone.named_parameters():
         weight.requires_grad_(weight.requires_grad and stages[name] >= count)

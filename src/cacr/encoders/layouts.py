@@ -1,7 +1,7 @@
-"""Checkpoints of other software: where in them a backbone lies, and whose they are.
+"""Checkpoints of other software: recognise the software, and find the backbone.
 
-A backbone is found by names that every copy of its family has, wherever it lies in the file; what stands before these
-names (``module.encoder_q.``) says which software wrote it. Names follow the published code of each.
+A backbone is found by names that all models of its family have, anywhere in the file; the prefix of these names
+(``module.encoder_q.``) shows which software wrote it. Names follow the published code.
 """
 
 import re
@@ -17,7 +17,7 @@ from cacr.errors import UserError
 Family = Literal["resnet", "vit", "small_alexnet"]
 
 WRAPPERS = frozenset({"module", "state_dict", "model", "_orig_mod", "classy_state_dict", "base_model"})
-"""Parts of a name that containers add: a checkpoint, distributed training, a compiled module."""
+"""Parts of a name that wrappers add: a checkpoint, distributed training, a compiled module."""
 
 
 TRANSFORMERS = "Hugging Face's transformers"
@@ -25,12 +25,12 @@ TRANSFORMERS = "Hugging Face's transformers"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one software keeps its backbone.
+    """The place of the backbone in the files of one software.
 
     Attributes:
-        software: what a user calls it.
-        prefix: what stands before the backbone's names, without :data:`WRAPPERS`.
-        beside: the beginning of another name that must be there too; empty where the prefix says enough.
+        software: its common name.
+        prefix: prefix of the backbone's names, without :data:`WRAPPERS`.
+        beside: the start of another name that must also be there; empty if the prefix is enough.
     """
 
     software: str
@@ -61,18 +61,18 @@ LAYOUTS = (
     Layout("SwAV", "", beside="prototypes."),
     Layout("plain", ""),
 )
-"""In the order in which they are looked for: of two encoders in a file, the one that its authors evaluate."""
+"""In the order in which they are tried: if a file has two encoders, the one that its authors evaluate comes first."""
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A backbone that was found in a file.
+    """A backbone found in a file.
 
     Attributes:
-        family: what its names are those of.
-        software: who wrote it, in words.
-        tensors: by their names in this package.
-        sources: by the same names, the names in the file.
+        family: the family of its names.
+        software: description of the software that wrote it.
+        tensors: tensors by their names in cacr.
+        sources: names in the file, by the same names.
     """
 
     family: Family
@@ -82,23 +82,23 @@ class Backbone:
 
 
 def find_backbone(tensors: Mapping[str, Tensor]) -> Backbone | None:
-    """The backbone in a file, named as this package names it; None where no family is recognised.
+    """The backbone in a file, with the names of cacr; None if no family is recognised.
 
     Raises:
-        UserError: there are several, and nothing says which is meant.
+        UserError: there are several, and it is unclear which one to use.
     """
     found = dict(_candidates(tensors))
     plain = {
         _bare(prefix.removesuffix(".")): prefix for prefix in reversed(found)
-    }  # the first of equal ones stays
+    }  # keep the first of equal ones
     names = {_bare(name) for name in tensors}
     for layout in LAYOUTS:
         if layout.prefix in plain and any(name.startswith(layout.beside) for name in names):
             return _backbone(tensors, plain[layout.prefix], found[plain[layout.prefix]], layout.software)
     if len(found) > 1:
         raise UserError(
-            f"the file holds {len(found)} backbones, under {', '.join(found)}, and none where known software keeps its "
-            "own: save the one that is meant alone"
+            f"the file has {len(found)} backbones, under {', '.join(found)}, and none of them is in a known layout: "
+            "save only the one to use"
         )
     for prefix, family in found.items():
         return _backbone(tensors, prefix, family, f"unknown software, under {prefix}")
@@ -106,18 +106,18 @@ def find_backbone(tensors: Mapping[str, Tensor]) -> Backbone | None:
 
 
 def preference(prefix: str) -> int:
-    """The place in :data:`LAYOUTS` of what stands before a backbone's names; behind all where it is not known."""
+    """The index in :data:`LAYOUTS` of a prefix; after all others if it is not known."""
     bare = _bare(prefix.removesuffix("."))
     return next((place for place, layout in enumerate(LAYOUTS) if layout.prefix == bare), len(LAYOUTS))
 
 
 def _bare(name: str) -> str:
-    """A name without what containers add."""
+    """A name without the parts that wrappers add."""
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
 def _candidates(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Family]]:
-    """What stands before the names of each backbone, with its point, and its family."""
+    """The prefix of each backbone, with its dot, and its family."""
     for name in tensors:
         if name.endswith("conv1.weight"):
             prefix = name.removesuffix("conv1.weight")
@@ -146,7 +146,7 @@ def _backbone(tensors: Mapping[str, Tensor], prefix: str, family: Family, softwa
 
 
 def _resnet_names(names: Sequence[str]) -> dict[str, str]:
-    """Names by timm of a ResNet whose parts have names, or numbers as in ``nn.Sequential(*resnet.children())``."""
+    """Names in timm of a ResNet whose parts have names, or numbers as in ``nn.Sequential(*resnet.children())``."""
     stages = sorted(
         {int(found[1]) for name in names if (found := re.match(r"(\d+)\.0\.conv1\.weight$", name))}
     )
@@ -163,7 +163,7 @@ _ALEXNET_BLOCKS = ("conv1", "conv2", "conv3", "conv4", "conv5", "fc6", "fc7")
 
 
 def _alexnet_names(names: Sequence[str]) -> dict[str, str]:
-    """Our names of the small AlexNet, whose authors number its blocks; block 7 is the head."""
+    """Names in cacr of the small AlexNet, whose authors number its blocks; block 7 is the head."""
     renamed = {}
     for name in names:
         block = re.match(r"blocks\.([0-6])\.", name)
@@ -180,4 +180,4 @@ _RENAME: dict[Family, Callable[[Sequence[str]], dict[str, str]]] = {
     "vit": _same_names,
     "small_alexnet": _alexnet_names,
 }
-"""From a file's names of a backbone, without what stands before them, to this package's."""
+"""Functions from a file's names of a backbone, without prefix, to the names of cacr."""

@@ -1,10 +1,10 @@
-"""From a text to an encoder, wherever its weights come from.
+"""Load an encoder by name, with weights of any origin.
 
 runs/photos                  a run folder, or a file that `cacr export` wrote
 timm:NAME                    timm's architecture: random weights, or with a download its pretrained ones
 timm:NAME@FILE               the same with weights from a file
-FOLDER                       config.json and model.safetensors, as timm and model hubs write them
-FOLDER                       a finished CLIP of open_clip or Hugging Face (safetensors): an encoder that knows words
+FOLDER                       config.json and model.safetensors, as written by timm and model hubs
+FOLDER                       a CLIP of open_clip or Hugging Face (safetensors): an image-text encoder
 openclip:NAME[@WEIGHTS]      a CLIP of open_clip, with a download
 FILE                         a checkpoint of other software, recognised by its names (see `layouts`)
 """
@@ -42,14 +42,14 @@ Kind = Literal["stored", "timm", "hub", "clip", "openclip", "checkpoint"]
 
 @dataclass(frozen=True)
 class Place:
-    """What a text names.
+    """The location of an encoder.
 
     Attributes:
-        text: As it was given.
-        kind: ``stored`` by this package, ``timm``, ``hub`` for a folder that timm reads, ``clip`` for a folder of a
-            finished CLIP, ``openclip``, or a ``checkpoint``.
-        path: The file or folder of the weights; None where there is none.
-        model: timm's name; empty where the weights themselves say what they are.
+        text: The text as it was given.
+        kind: ``stored`` (by cacr), ``timm``, ``hub`` (a folder that timm reads), ``clip`` (a folder of a CLIP),
+            ``openclip``, or ``checkpoint``.
+        path: The file or folder of the weights; None if there is none.
+        model: timm's name; empty if the weights show the architecture.
     """
 
     text: str
@@ -59,7 +59,7 @@ class Place:
 
     @property
     def file(self) -> Path | None:
-        """The weights file; None where there is none."""
+        """The weights file; None if there is none."""
         if self.kind == "stored" and self.path is not None and kind_of(self.path) == "folder":
             return self.path / WEIGHTS
         if self.kind == "clip":
@@ -68,7 +68,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What it is called beside others, and in the name of a folder."""
+        """Its name in comparisons, and in the name of a folder."""
         if self.path is None:
             return f"{self.kind}-{self.model}"
         whole = self.path.resolve()
@@ -78,15 +78,15 @@ class Place:
 
 
 def is_fetched(text: str) -> bool:
-    """Whether weights lie in no file that is named, but on the network: pretrained ones of timm or of open_clip."""
+    """Whether the weights must be downloaded: pretrained weights of timm or open_clip, without a file."""
     return text.startswith(OPEN_CLIP) or (text.startswith(TIMM) and "@" not in text)
 
 
 def locate(text: str | os.PathLike[str]) -> Place:
-    """What a text names, without reading it.
+    """Find what a text names, without reading it.
 
     Raises:
-        UserError: there is nothing of this name, or nothing that could be an encoder.
+        UserError: there is nothing with this name, or nothing that could be an encoder.
     """
     text = os.fspath(text)
     if text.startswith(TIMM):
@@ -103,7 +103,7 @@ def locate(text: str | os.PathLike[str]) -> Place:
     kind = kind_of(path)
     if kind is None:
         raise UserError(
-            f"there is no run folder or weights file {path}; an architecture of timm is timm:NAME, with weights "
+            f"there is no run folder or weights file {path}; for an architecture of timm write timm:NAME, with weights "
             "timm:NAME@FILE"
         )
     if kind == "folder":
@@ -113,7 +113,7 @@ def locate(text: str | os.PathLike[str]) -> Place:
             return Place(text, "clip", path)
         if kind_of(path / CONFIG) is None:
             return Place(text, "stored", path)
-        ours = path / HUB_WEIGHTS[0]  # with the description that `cacr export --to hub` writes beside it
+        ours = path / HUB_WEIGHTS[0]  # with the description of `cacr export --to hub` next to it
         described = kind_of(ours.with_suffix(".json")) is not None and kind_of(ours) is not None
         return Place(text, "stored", ours) if described else Place(text, "hub", path)
     require_file(path)
@@ -124,19 +124,18 @@ def locate(text: str | os.PathLike[str]) -> Place:
 def load_encoder(
     text: str | os.PathLike[str], *, with_reader: bool = True, download: bool = False
 ) -> Encoder:
-    """An encoder in evaluation mode, with its preprocessing, wherever its weights come from.
+    """Load an encoder in evaluation mode, with its preprocessing.
 
     Args:
         text: A run folder or an exported file; ``timm:NAME`` or ``timm:NAME@FILE``; a folder with ``config.json`` and
-            ``model.safetensors``, as timm and model hubs write it; the folder of a finished CLIP, or ``openclip:NAME``;
-            or a checkpoint of MoCo, SimCLR, BYOL, SimSiam,
-            SwAV, Barlow Twins, DINO, lightly, solo-learn or the paper's authors, recognised by its names.
-        with_reader: Look for the reader of an encoder of ours; without it a damaged one does not matter.
-        download: Let ``timm:NAME`` fetch timm's pretrained weights; without it they are random.
+            ``model.safetensors``, as written by timm and model hubs; the folder of a CLIP, or ``openclip:NAME``; or a
+            checkpoint of MoCo, SimCLR, BYOL, SimSiam, SwAV, Barlow Twins, DINO, lightly, solo-learn or the paper's
+            authors, recognised by its names.
+        with_reader: Also load the reader of an encoder of cacr; otherwise a damaged one does not matter.
+        download: Allow the download of timm's pretrained weights for ``timm:NAME``; otherwise its weights are random.
 
     Returns:
-        The encoder. Of weights that this package did not write, ``encoder.loaded.text`` says what was loaded, what was
-        left over and what is missing.
+        The encoder. For weights of other software, ``encoder.loaded.text`` says what was loaded, unused and missing.
 
     Raises:
         UserError: says what does not fit.
@@ -151,7 +150,7 @@ def load_encoder(
         return load_stored(place.path, with_reader=with_reader)
     with torch.random.fork_rng(
         devices=[]
-    ):  # a caller keeps its own numbers, and random weights are the same each time
+    ):  # keep the caller's random state; random weights are the same each time
         torch.manual_seed(0)
         return _LOADERS[place.kind](place, download).eval()
 
@@ -164,7 +163,9 @@ def _timm(place: Place, download: bool) -> Encoder:
         return encoder
     encoder = _prepared(place.model, pretrained=download)
     found = (
-        "pretrained weights" if download else "random weights; --download fetches its pretrained ones, if any"
+        "pretrained weights"
+        if download
+        else "random weights; use --download for pretrained ones, if there are any"
     )
     encoder.loaded = LoadedWeights(f"timm's {place.model} with {found}")
     return encoder
@@ -176,8 +177,8 @@ def _checkpoint(place: Place, download: bool) -> Encoder:
     found = find_backbone(tensors)
     if found is None:
         raise UserError(
-            f"{place.path} holds {len(tensors):,} tensors, such as {next(iter(tensors))}, and no architecture that is "
-            "known by its names: name it, timm:NAME@FILE"
+            f"{place.path} has {len(tensors):,} tensors, such as {next(iter(tensors))}, but their names fit no known "
+            "architecture: give its name, timm:NAME@FILE"
         )
     return _filled(place.path, tensors, found, _architecture(place.path, found))
 
@@ -190,9 +191,9 @@ def _architecture(file: Path, found: Backbone) -> Architecture:
 
 
 def _filled(file: Path, tensors: Mapping[str, Tensor], found: Backbone, built: Architecture) -> Encoder:
-    """An encoder with the tensors of a backbone that was found in a file."""
+    """An encoder with the tensors of a backbone found in a file."""
     encoder = _build(built)
-    told = f"{file} ({found.software}; {built.encoder}, taken to want {built.assumed})"
+    told = f"{file} ({found.software}; {built.encoder}, assumed: {built.assumed})"
     encoder.loaded = put(encoder, tensors, found.sources, told)
     return encoder
 
@@ -208,7 +209,7 @@ def _build(found: Architecture) -> Encoder:
 
 @dataclass(frozen=True)
 class _Config:
-    """What is read of a ``config.json`` in the layout of timm."""
+    """The parts of a ``config.json`` in timm's layout that are used."""
 
     architecture: str
     pretrained_cfg: dict[str, Any] | None = None
@@ -232,7 +233,7 @@ def _hub(place: Place, download: bool) -> Encoder:
 
 
 def _hugging_face(place: Place, config: Mapping[str, Any]) -> Encoder:
-    """A plain vision transformer of Hugging Face's transformers, which is timm's by other names."""
+    """A plain vision transformer of Hugging Face's transformers, which is the same as timm's with other names."""
     assert place.path is not None
     weights = _hub_weights(place.path)
     tensors = read_tensors(weights)
@@ -240,13 +241,13 @@ def _hugging_face(place: Place, config: Mapping[str, Any]) -> Encoder:
     if found is None or found.software != TRANSFORMERS:
         kind = f" (it says model_type {config['model_type']!r})" if "model_type" in config else ""
         raise UserError(
-            f"{place.path / CONFIG} names no architecture of timm{kind}: folders of timm are read, and plain vision "
-            "transformers of Hugging Face (ViT, DINOv2); or name it, timm:NAME@FILE"
+            f"{place.path / CONFIG} names no architecture of timm{kind}: only folders of timm and plain vision "
+            "transformers of Hugging Face (ViT, DINOv2) are read; or give its name, timm:NAME@FILE"
         )
     built = _architecture(weights, found)
     heads = heads_of(config, found.tensors["patch_embed.proj.weight"].shape[0])
     known = kind_of(place.path / PREPARATION) is not None
-    assumed = f"what {PREPARATION} says" if known else built.assumed
+    assumed = f"the values of {PREPARATION}" if known else built.assumed
     encoder = _filled(weights, tensors, found, replace(built, options=heads, assumed=assumed))
     encoder.info = prepared_by(place.path, encoder.info)
     return encoder
@@ -260,7 +261,7 @@ def _hub_weights(folder: Path) -> Path:
 
 
 def _prepared(name: str, *, pretrained: bool = False, described: dict[str, Any] | None = None) -> Encoder:
-    """A model of timm with timm's own preprocessing, or that of its ``pretrained_cfg``."""
+    """A timm model with timm's own preprocessing, or that of its ``pretrained_cfg``."""
     wanted = preparation_of(name, described)
     encoder = build_encoder(name, image_size=wanted.image_size, pretrained=pretrained)
     encoder.info = replace(

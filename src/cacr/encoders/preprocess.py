@@ -1,4 +1,4 @@
-"""From one image as a user has it to the tensor that an encoder takes."""
+"""Prepare one image of a user for an encoder."""
 
 from os import PathLike
 from pathlib import Path
@@ -38,7 +38,7 @@ _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.B
 
 
 def centre_crop(image: Image.Image, resize: int, size: int, interpolation: str = "bilinear") -> Image.Image:
-    """The centred square of ``size`` pixels after the shorter side was resized to ``resize`` pixels."""
+    """The centre square of ``size`` pixels after the shorter side was resized to ``resize`` pixels."""
     shorter = min(image.size)
     width, height = (resize * side // shorter for side in image.size)
     left, top = round((width - size) / 2), round((height - size) / 2)
@@ -47,7 +47,7 @@ def centre_crop(image: Image.Image, resize: int, size: int, interpolation: str =
 
 
 def normalise(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """(3, h, w) float32: each channel in [0, 1], minus its mean, over its standard deviation."""
+    """(3, h, w) float32: each channel in [0, 1], minus its mean, divided by its standard deviation."""
     values = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
     return (values - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
 
@@ -55,10 +55,10 @@ def normalise(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...
 def prepare_levels(
     image: NDArray[Any], resize: int, size: int, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> Tensor:
-    """(channels, size, size) of an array (h, w[, channels]) of 8 or 16 bits, as its views of evaluation are made.
+    """(channels, size, size) of an array (h, w[, channels]) of 8 or 16 bits, as in its evaluation views.
 
     Raises:
-        UserError: it has other channels, or is of another kind.
+        UserError: it has other channels, or another data type.
     """
     cube = image[..., None] if image.ndim == 2 else image
     if cube.dtype not in (np.uint8, np.uint16) or cube.ndim != 3 or cube.shape[2] != len(mean):

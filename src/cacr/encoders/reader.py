@@ -1,4 +1,4 @@
-"""How features are read before they are compared: centred, and their principal directions made alike."""
+"""Prepare features for comparisons: centre them, and scale their principal directions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,18 +9,18 @@ from torch import Tensor
 ReaderKind = Literal["raw", "centred", "half_white", "white"]
 
 BLOCK = 2**22
-"""Numbers of features that are held in double precision at once."""
+"""Largest number of feature values in double precision at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A linear map of features, (x - mean) map; the cosine of what it gives says how alike two images are.
+    """A linear map of features, (x - mean) map; the cosine of its outputs measures the similarity of two images.
 
     Attributes:
-        kind: ``raw`` (features as they are), ``centred``, ``half_white`` or ``white``.
-        images: Images that it was fitted on.
+        kind: ``raw`` (features unchanged), ``centred``, ``half_white`` or ``white``.
+        images: Number of images that it was fitted on.
         mean: (feature_dim,) float32.
-        map: (feature_dim, dim) float32; None where features keep their directions (raw and centred).
+        map: (feature_dim, dim) float32; None for raw and centred.
     """
 
     kind: ReaderKind
@@ -30,18 +30,18 @@ class Reader:
 
     @property
     def dim(self) -> int:
-        """Dimension of what it gives."""
+        """Dimension of the output."""
         return len(self.mean) if self.map is None else self.map.shape[1]
 
     @torch.no_grad()
     def __call__(self, features: Tensor, out: Tensor | None = None) -> Tensor:
-        """Features (n, feature_dim) as they are to be compared, (n, dim) float32, on the same device.
+        """Features (n, feature_dim) prepared for comparisons, (n, dim) float32, on the same device.
 
-        Small directions are blown up, so the arithmetic is in double precision, a block at a time.
+        Small directions are scaled up, so the computation is in double precision, block by block.
 
         Args:
-            features: Of the encoder that it was fitted for.
-            out: Where to write, such as rows of a file; made in memory by default. Not used by ``raw``, which gives
+            features: Features of the encoder that it was fitted for.
+            out: Where to write, such as rows of a file; by default a new tensor. Not used by ``raw``, which returns
                 the features themselves.
         """
         if self.kind == "raw":

@@ -1,4 +1,4 @@
-"""``reader.safetensors`` beside ``encoder.safetensors``: how to read the features of exactly these weights."""
+"""``reader.safetensors`` next to ``encoder.safetensors``: the reader of the features of exactly these weights."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -21,11 +21,11 @@ from cacr.reading.foreign import foreign
 from cacr.reading.memory import require_memory
 
 READER = "reader.safetensors"
-_HINT = "remove it, and features are read by the images at hand"
+_HINT = "remove it: a reader is then fitted to the images of each command"
 
 
 class _Facts(BaseModel):
-    """What the file's metadata says; there it is text."""
+    """The metadata of the file, where all values are text."""
 
     kind: ReaderKind
     images: int = Field(ge=1)
@@ -33,7 +33,7 @@ class _Facts(BaseModel):
 
 
 def save_reader(path: Path, reader: Reader, encoder: Encoder) -> None:
-    """Write a reader, with a fingerprint of the weights whose features it reads."""
+    """Write a reader, with a fingerprint of the weights that it belongs to."""
     tensors = {"mean": reader.mean} if reader.map is None else {"mean": reader.mean, "map": reader.map}
     facts = {
         "format": str(FORMAT),
@@ -45,12 +45,12 @@ def save_reader(path: Path, reader: Reader, encoder: Encoder) -> None:
 
 
 def load_reader(path: Path, encoder: Encoder) -> Reader | None:
-    """The reader of an encoder; None where there is none, or one of other weights.
+    """The reader of an encoder; None if there is none, or if it belongs to other weights.
 
-    A run that was resumed and interrupted has newer weights than its reader: that one is not used.
+    A run that was resumed and interrupted has newer weights than its reader, which is then not used.
 
     Raises:
-        UserError: the file is damaged, or a newer version wrote it.
+        UserError: the file is damaged, or was written by a newer version.
     """
     if kind_of(path) is None:
         return None
@@ -61,8 +61,8 @@ def load_reader(path: Path, encoder: Encoder) -> Reader | None:
         safe_open(path, framework="pt") as file,
     ):
         metadata = file.metadata() or {}
-        # Copied: a tensor that stays mapped to its file ends the process when somebody cuts the file short.
-        stored = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+        # Copied: a tensor that is mapped to its file would crash the process if the file is truncated.
+        stored = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (it is not a mapping)
     facts = _facts(metadata, path)
     if wrong := _wrong(stored, facts.kind, encoder.feature_dim):
         raise UserError(f"{path} is damaged: {wrong}; {_HINT}")
@@ -72,12 +72,12 @@ def load_reader(path: Path, encoder: Encoder) -> Reader | None:
 
 
 def weights_digest(encoder: Encoder) -> str:
-    """Sixteen digits of names, shapes and values of the weights, whatever file they lie in."""
+    """Sixteen digits that identify names, shapes and values of the weights, in any file."""
     return module_digest(encoder.backbone)
 
 
 def module_digest(module: nn.Module) -> str:
-    """The same of any module."""
+    """The same for any module."""
     digest = blake2b(digest_size=8)
     for name, tensor in sorted(module.state_dict().items()):
         values = tensor.detach().cpu().contiguous()
@@ -96,7 +96,7 @@ def _facts(metadata: Mapping[str, str], path: Path) -> _Facts:
 
 
 def _wrong(stored: Mapping[str, Tensor], kind: ReaderKind, dim: int) -> str:
-    """What of the tensors cannot be; empty if they are those of a reader of features (n, dim)."""
+    """What is wrong with the tensors; empty if they are a reader of features (n, dim)."""
     shapes = {"mean": 1, "map": 2} if kind in ("half_white", "white") else {"mean": 1}
     if stored.keys() != shapes.keys():
         return f"a reader of kind {kind} has {' and '.join(shapes)}, this one {' and '.join(stored) or 'nothing'}"
@@ -104,5 +104,5 @@ def _wrong(stored: Mapping[str, Tensor], kind: ReaderKind, dim: int) -> str:
         if tensor.ndim != shapes[name] or len(tensor) != dim:
             return f"{name} has the shape {tuple(tensor.shape)}, but the encoder gives {dim} features"
         if tensor.dtype != torch.float32 or not tensor.numel() or not bool(torch.isfinite(tensor).all()):
-            return f"{name} does not hold finite numbers in single precision"
+            return f"{name} does not have finite numbers in single precision"
     return ""

@@ -1,4 +1,4 @@
-"""The encoders that the package knows beside timm's."""
+"""Encoders of cacr, in addition to those of timm."""
 
 from collections.abc import Callable
 
@@ -9,5 +9,5 @@ from cacr.registry import Registry
 ENCODERS: Registry[Callable[..., nn.Module]] = Registry("encoder")
 """Name -> function or class that makes a backbone with random weights: (n, 3, s, s) -> (n, feature_dim).
 
-It takes the keyword ``image_size`` and, where they mean something, ``width``, ``weights`` and ``pretrained``.
+It takes the keyword ``image_size`` and, if they have an effect, ``width``, ``weights`` and ``pretrained``.
 """

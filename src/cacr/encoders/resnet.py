@@ -1,4 +1,4 @@
-"""ResNets that see small images whole: a 3x3 stem without max-pool up to 64 pixels."""
+"""ResNets for small images: a 3x3 stem without max-pool up to 64 pixels."""
 
 from torch import nn
 
@@ -6,10 +6,10 @@ from cacr.encoders.registry import ENCODERS
 from cacr.encoders.timm_models import create, stem_options
 
 LARGEST_SMALL = 64
-"""Side in pixels up to which an image is too small for the ordinary stem, which divides it by four."""
+"""Largest side in pixels for the small stem; the ordinary stem divides the side by four."""
 
 RESNETS = ("resnet18", "resnet50")
-"""Encoders of this file: timm's own for larger images."""
+"""Encoders of this file; for larger images they are timm's own."""
 
 
 @ENCODERS.register("resnet18")
@@ -25,7 +25,7 @@ def resnet50(*, image_size: int, pretrained: bool = False, channels: int = 3) ->
 
 
 def _resnet(name: str, image_size: int, pretrained: bool, channels: int) -> nn.Module:
-    # Residual branches start as torchvision's do, not at zero: so the published small-image experiments ran.
+    # Residual branches start as in torchvision, not at zero, as in the published experiments on small images.
     backbone = create(name, pretrained=pretrained, zero_init_last=False, **stem_options(channels))
     if image_size <= LARGEST_SMALL:
         stem = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)

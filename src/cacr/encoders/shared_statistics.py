@@ -1,7 +1,7 @@
 """Batch norm with the statistics of all processes, on any device.
 
-torch's own ``SyncBatchNorm`` runs on accelerators alone, and knows nothing of views. Here the statistics of all
-views of a layer's input travel in one exchange in each direction.
+torch's own ``SyncBatchNorm`` only runs on accelerators, and does not support views. Here the statistics of all views
+of a layer's input are sent together, once in each direction.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ from cacr.distributed import world_size
 
 
 def asks_others(layer: _BatchNorm) -> bool:
-    """Whether a layer has to ask other processes for its statistics now."""
+    """Whether a layer needs statistics of other processes now."""
     asked = layer.training and getattr(layer, "shared", False)
     return asked and world_size() > 1
 
 
 def normalise_together(layer: _BatchNorm, x: Tensor, views: int) -> Tensor:
-    """``layer(x)`` in training mode for x (views * images, channels, ...), statistics of each view on its own."""
+    """``layer(x)`` in training mode for x (views * images, channels, ...), with separate statistics per view."""
     parts = x.view(views, -1, *x.shape[1:])
     normalised, mean, var, count = _Normalised.apply(parts, layer.eps)
     if layer.track_running_stats:
@@ -39,7 +39,7 @@ def normalise_together(layer: _BatchNorm, x: Tensor, views: int) -> Tensor:
 
 
 def _follow(layer: _BatchNorm, means: Tensor, variances: Tensor) -> None:
-    """Move the running statistics by those of each view (views, channels), one after the other."""
+    """Update the running statistics with those of each view (views, channels), one after the other."""
     assert layer.running_mean is not None and layer.running_var is not None
     assert layer.num_batches_tracked is not None
     for mean, var in zip(means, variances, strict=True):
@@ -50,9 +50,9 @@ def _follow(layer: _BatchNorm, means: Tensor, variances: Tensor) -> None:
 
 
 class _Normalised(torch.autograd.Function):
-    """x (views, images, channels, ...) at mean 0 and variance 1 over all processes, with the statistics.
+    """x (views, images, channels, ...) with mean 0 and variance 1 over all processes, and the statistics.
 
-    For y = (x - mean) / sigma and N numbers a channel:  dx = (dy - sum dy / N - y sum(dy y) / N) / sigma.
+    For y = (x - mean) / sigma and N numbers per channel:  dx = (dy - sum dy / N - y sum(dy y) / N) / sigma.
     """
 
     @staticmethod
@@ -68,7 +68,7 @@ class _Normalised(torch.autograd.Function):
         means, variances, counts = found[:, : len(mean)], found[:, len(mean) : -1], found[:, -1:]
         count = counts.sum(0)
         mean = (counts * means).sum(0) / count
-        # The variance of the union: that within the parts and that between them; no difference of large squares.
+        # The variance of the union: the variance within and between the parts, without a difference of large squares.
         var = (counts * (variances + (means - mean).square())).sum(0) / count
         ctx.dims, ctx.dtype = dims, x.dtype
         ctx.shape = (*mean.shape[:1], 1, mean.shape[1], *(1,) * (x.dim() - 3))

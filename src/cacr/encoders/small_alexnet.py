@@ -8,7 +8,7 @@ from cacr.encoders.registry import ENCODERS
 from cacr.errors import UserError
 
 SMALLEST = 15
-"""Side in pixels of the smallest image that leaves one pixel after three 3x3 poolings of stride 2."""
+"""Smallest side in pixels, which leaves one pixel after three 3x3 poolings of stride 2."""
 
 
 def pooled(size: int) -> int:
@@ -17,7 +17,7 @@ def pooled(size: int) -> int:
 
 
 def layer_widths(width: float) -> list[int]:
-    """Outputs of conv1, conv2, conv3 and conv4, conv5, and of fc6 and fc7."""
+    """Output widths of conv1, conv2, conv3 and conv4, conv5, and of fc6 and fc7."""
     return [max(1, round(width * full)) for full in (96, 192, 384, 192, 4096)]
 
 
@@ -31,9 +31,9 @@ class SmallAlexNet(nn.Sequential):
     Args:
         image_size: Side of the images in pixels, at least 15.
         width: Factor on the number of channels of every layer.
-        weights: ``paper`` draws them from N(0, 0.02), ``kaiming`` from N(0, 2 / inputs). Before batch norm the scale
-            changes no answer, but how fast a layer turns: small weights turn far.
-        channels: Of the images.
+        weights: ``paper``: from N(0, 0.02); ``kaiming``: from N(0, 2 / inputs). Before batch norm the scale does not
+            change the output, but it changes how fast a layer learns: small weights change direction faster.
+        channels: Number of channels of the images.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class SmallAlexNet(nn.Sequential):
     ) -> None:
         if image_size < SMALLEST:
             raise UserError(
-                f"small_alexnet takes images of {SMALLEST} pixels or more, not {image_size}: "
-                "three poolings leave nothing of smaller ones; choose a larger image_size"
+                f"small_alexnet takes images of at least {SMALLEST} pixels, not {image_size}, because of its three "
+                "poolings: choose a larger image_size"
             )
         c1, c2, c3, c5, wide = layer_widths(width)
         side = pooled(pooled(pooled(image_size)))
@@ -84,6 +84,6 @@ def _by_kaiming(layer: nn.Module) -> None:
 
 
 def _from_paper(layer: nn.Module) -> None:
-    """Weights from N(0, 0.02); batch norm starts at 1 and 0 by itself."""
+    """Weights from N(0, 0.02); batch norm starts at 1 and 0 by default."""
     if isinstance(layer, nn.Conv2d | nn.Linear):
         nn.init.normal_(layer.weight, std=0.02)

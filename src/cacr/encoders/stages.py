@@ -1,4 +1,4 @@
-"""The feature maps inside of an encoder, from fine to coarse: what a detector is built on."""
+"""The feature maps of an encoder, from fine to coarse, for detectors."""
 
 import copy
 import math
@@ -17,42 +17,42 @@ from cacr.encoders.small_alexnet import SmallAlexNet
 from cacr.errors import UserError
 
 MOST_STAGES = 4
-"""Maps that a detector looks at: those of strides 4, 8, 16 and 32 of a ResNet."""
+"""Number of maps of a detector: those with strides 4, 8, 16 and 32 of a ResNet."""
 
 PROBE = 128
-"""Side in pixels of the image by which strides and channels are seen."""
+"""Side in pixels of the image on which strides and channels are measured."""
 
 _ALEXNET = ("conv1", "conv2", "conv5")
 
 _ANY_SIZE = ({"dynamic_img_size": True, "dynamic_img_pad": True}, {"strict_img_size": False})
-"""Arguments by which timm's transformers take images of any size, with positions interpolated: plain ones, and Swin."""
+"""Arguments of timm's transformers for images of any size, with interpolated positions: plain ones, and Swin."""
 
 WORKING = (
     "ResNets, ConvNeXt and other convolutional encoders, plain transformers (vit, deit, eva02) and Swin work"
 )
-"""What to choose, for messages."""
+"""Encoders that work, for messages."""
 
 Frozen = int | Literal["all"]
-"""How many of the first stages are not trained; the stem is the first."""
+"""Number of first stages that are not trained; the stem is the first."""
 
 
 class Stages(nn.Module):
     """Normalised images (n, 3, h, w) to feature maps (n, channels_i, h / strides_i, w / strides_i).
 
-    A plain transformer has maps of one size alone: then there is one, its last tokens after the last norm, as the
-    features of the encoder are made of them.
+    A plain transformer has maps of only one size: then there is one map, its last tokens after the last norm, which
+    are also the basis of the encoder's features.
 
     Args:
-        encoder: Its backbone is copied: the encoder itself stays as it is.
-        frozen: Stages, from the first on, whose weights and statistics stay as they are; ``all``: every one.
+        encoder: Its backbone is copied; the encoder itself does not change.
+        frozen: Number of first stages whose weights and statistics do not change; ``all``: every stage.
         hold_statistics: Whether batch norm keeps its statistics and weights in all stages.
-        most: Maps that are given, counted from the last.
+        most: Largest number of maps, counted from the last.
 
     Attributes:
         backbone: The copy.
-        names: The modules after which the maps are taken.
-        channels: Of each map.
-        strides: Pixels of the image for one of a map, to the nearest power of two.
+        names: The modules whose outputs are the maps.
+        channels: Channels of each map.
+        strides: Image pixels per map pixel, rounded to a power of two.
         reduction: The same for the last map, exactly.
 
     Raises:
@@ -70,13 +70,13 @@ class Stages(nn.Module):
         super().__init__()
         if encoder.info.channels != 3:
             raise UserError(
-                f"this {encoder.info.encoder} takes images of {encoder.info.channels} channels, and detectors take RGB"
+                f"this {encoder.info.encoder} takes {encoder.info.channels} channels, but detectors need RGB"
             )
         every = stage_names(encoder)
         self.backbone = _copied(encoder)
         self._normed = False
         sizes = self._measured(every)
-        # Of maps with the same stride the last one is made of the most.
+        # If several maps have the same stride, the last one is used.
         last = [i for i, (a, b) in enumerate(pairwise(sizes)) if a[1] != b[1]] + [len(sizes) - 1]
         self._indices = last[-most:]
         self._normed = len(last) == 1
@@ -96,17 +96,17 @@ class Stages(nn.Module):
         return _maps(self.backbone, images, self._indices, normed=self._normed)
 
     def keep_only(self, name: str) -> None:
-        """Give one map alone; what comes after it is not computed."""
+        """Return only one map; later layers are not computed."""
         place = self.names.index(name)
         self._indices = [self._indices[place]]
         self.names, self.channels = (self.names[place],), (self.channels[place],)
         self.strides = (self.strides[place],)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, but for what is frozen."""
+        """Set the training mode, except for frozen parts."""
         super().train(mode)
         for module in self._held:
-            module.training = False  # not eval(): what holds a frozen part may hold a trained one too
+            module.training = False  # not eval(): a frozen module may contain a trained one
         return self
 
     def _freeze(self, modules: Sequence[nn.Module]) -> None:
@@ -117,17 +117,17 @@ class Stages(nn.Module):
 
     @torch.no_grad()
     def _measured(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Channels and stride after each stage, seen on a black image."""
+        """Channels and stride after each stage, measured on a black image."""
         self.backbone.eval()
         maps = _maps(self.backbone, torch.zeros(1, 3, PROBE, PROBE), range(len(names)), normed=False)
         return [(m.shape[1], 2 ** round(math.log2(PROBE / m.shape[-1]))) for m in maps]
 
 
 def stage_names(encoder: Encoder) -> tuple[str, ...]:
-    """The modules of a backbone after which its feature maps are taken, in order.
+    """The modules of a backbone whose outputs are its feature maps, in order.
 
     Raises:
-        UserError: nobody knows them.
+        UserError: they are not known.
     """
     name, backbone = encoder.info.encoder, encoder.backbone
     if isinstance(backbone, SmallAlexNet):
@@ -135,12 +135,12 @@ def stage_names(encoder: Encoder) -> tuple[str, ...]:
     names = tuple(entry["module"] for entry in getattr(backbone, "feature_info", ()))
     handed_out = hasattr(backbone, "forward_intermediates")
     if not names or not (handed_out or _are_modules(backbone, names)):
-        raise UserError(f"the stages of {name} have no names in timm, which detection needs: {WORKING}")
+        raise UserError(f"detection needs the stages of {name}, which are not known in timm: {WORKING}")
     return names
 
 
 def _are_modules(backbone: nn.Module, names: Sequence[str]) -> bool:
-    """Whether each name is that of a module, which some of timm's descriptions have put together."""
+    """Whether each name is that of a module; some of timm's names are not."""
     modules = dict(backbone.named_modules())
     return hasattr(backbone, "forward_features") and all(name in modules for name in names)
 
@@ -149,7 +149,7 @@ def _copied(encoder: Encoder) -> nn.Module:
     """A copy of an encoder's backbone that takes images of any size.
 
     Raises:
-        UserError: it takes images of one size only.
+        UserError: it takes only images of one size.
     """
     info, backbone = encoder.info, encoder.backbone
     if not is_transformer(info.encoder):
@@ -158,16 +158,16 @@ def _copied(encoder: Encoder) -> nn.Module:
     further = next((names for names in _ANY_SIZE if names.keys() <= takes.keys()), None)
     if further is None:
         raise UserError(
-            f"{info.encoder} takes images of one size, and those of a detector have many: {WORKING}"
+            f"{info.encoder} takes images of only one size, but detectors need several: {WORKING}"
         )
-    with torch.random.fork_rng(devices=[]):  # its weights are replaced: nothing may be drawn for them
+    with torch.random.fork_rng(devices=[]):  # its weights are replaced: do not change the random state
         made = build_encoder(info.encoder, image_size=info.image_size, options={**info.options, **further})
     made.backbone.load_state_dict(backbone.state_dict())
     return made.backbone
 
 
 def _reduction(backbone: nn.Module, stride: int) -> int:
-    """Pixels of the image for one of the last map; ``stride`` where the backbone does not say."""
+    """Image pixels per pixel of the last map; ``stride`` if the backbone does not say."""
     info = getattr(backbone, "feature_info", None)
     return stride if info is None else int(info[-1]["reduction"])
 
@@ -192,7 +192,7 @@ def _maps(backbone: nn.Module, images: Tensor, indices: Sequence[int], *, normed
 
 
 def _hooked(backbone: nn.Module, images: Tensor, names: Sequence[str]) -> list[Tensor]:
-    """The outputs of some modules, as timm's ``features_only`` takes them from models that do not hand them out."""
+    """The outputs of some modules, for models that do not return them, as in timm's ``features_only``."""
     found: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[[nn.Module, object, Tensor], None]:
@@ -213,15 +213,15 @@ def _hooked(backbone: nn.Module, images: Tensor, names: Sequence[str]) -> list[T
 def _first_modules(
     backbone: nn.Module, names: Sequence[str], frozen: Frozen, encoder: str
 ) -> list[nn.Module]:
-    """The backbone's own weights and all modules up to the end of a stage, in the order in which they are used."""
+    """The backbone's own weights and all modules up to the end of a stage, in the order of their use."""
     if frozen == "all":
         return list(backbone.modules())
     if frozen > len(names):
-        raise UserError(f"{encoder} has {len(names)} stages: freeze={frozen} is more; write freeze=all")
+        raise UserError(f"{encoder} has only {len(names)} stages, not freeze={frozen}: use freeze=all")
     if frozen == 0:
         return []
     last = names[frozen - 1]
     everything = list(backbone.named_modules())
     end = max(i for i, (name, _) in enumerate(everything) if name == last or name.startswith(f"{last}."))
-    # What the backbone itself holds, a transformer's positions and class token, comes before its first module.
+    # Weights of the backbone itself (a transformer's positions and class token) come before its first module.
     return [module for _, module in everything[: end + 1]]

@@ -1,4 +1,4 @@
-"""Backbones by their timm name. timm takes seconds to import, so only the functions here do."""
+"""Build backbones by their timm name. timm takes seconds to import, so it is imported inside of the functions."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -14,9 +14,9 @@ def create(name: str, *, pretrained: bool = False, **options: Any) -> nn.Module:
     """A timm model without its classifier.
 
     Args:
-        name: A name that timm knows, with or without the tag of pretrained weights.
-        pretrained: Load timm's weights, from the network unless they are cached.
-        options: Further arguments of the model.
+        name: A name of timm, with or without the tag of pretrained weights.
+        pretrained: Load timm's weights, from the network if they are not cached.
+        options: More arguments of the model.
     """
     import timm
 
@@ -34,10 +34,10 @@ def require_timm_name(name: str, own: list[str]) -> None:
 
     Args:
         name: The name to look up.
-        own: Names of the package's own encoders, to suggest beside timm's.
+        own: Names of cacr's own encoders, for suggestions.
 
     Raises:
-        UnknownNameError: with the nearest names.
+        UnknownNameError: suggests names.
     """
     import timm
 
@@ -58,14 +58,14 @@ def has_positions(name: str) -> bool:
 def timm_backbone(
     name: str, *, image_size: int, pretrained: bool = False, any_size: bool = False, **further: int
 ) -> nn.Module:
-    """Any timm model for images of a given size.
+    """A timm model for images of a given size.
 
     Args:
         name: A name that timm knows.
         image_size: Side of the images in pixels.
         pretrained: Load timm's weights.
-        any_size: Take images of other sizes too, with position embeddings interpolated.
-        further: Arguments of the model.
+        any_size: Also accept images of other sizes, with interpolated position embeddings.
+        further: More arguments of the model.
     """
     sized = size_options(name, image_size)
     options: dict[str, Any] = sized | further
@@ -78,19 +78,19 @@ def timm_backbone(
 
 
 def stem_options(channels: int) -> dict[str, int]:
-    """The argument by which a timm model is built for images of so many channels, where they are not RGB."""
+    """Arguments to build a timm model for images with this number of channels; empty for RGB."""
     return {} if channels == 3 else {"in_chans": channels}
 
 
 def size_options(name: str, image_size: int) -> dict[str, int]:
-    """The arguments by which a timm model is built for images of a given size."""
-    # Only models with position embeddings are built for one size; convolutional ones refuse the argument.
+    """Arguments to build a timm model for images of a given size."""
+    # Only models with position embeddings have a fixed size; convolutional ones refuse the argument.
     return {"img_size": image_size} if has_positions(name) else {}
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How images are prepared for a model of timm."""
+    """The preprocessing of images for a timm model."""
 
     image_size: int
     resize: int
@@ -100,14 +100,14 @@ class Preparation:
 
 
 def preparation_of(name: str, described: dict[str, Any] | None = None) -> Preparation:
-    """The preprocessing that timm has for a model.
+    """The preprocessing of a timm model.
 
     Args:
         name: A name that timm knows.
-        described: The ``pretrained_cfg`` of a file, which wins.
+        described: The ``pretrained_cfg`` of a file, which has priority.
 
     Raises:
-        UserError: what is described cannot be.
+        UserError: the described values are not possible.
     """
     import timm
     from timm.data.config import resolve_data_config
@@ -124,7 +124,7 @@ def preparation_of(name: str, described: dict[str, Any] | None = None) -> Prepar
     sound = channels == len(mean) == len(std) == 3 and all(0 < value < 1e4 for value in std)
     if not sound or not 0 < side <= shorter <= 4096:
         raise UserError(
-            f"the preprocessing of {name} cannot be: {side} px after {shorter}, mean {mean}, std {std}"
+            f"the preprocessing of {name} is not possible: {side} px after {shorter}, mean {mean}, std {std}"
         )
     filtering: Literal["bilinear", "bicubic"] = (
         "bicubic" if found["interpolation"] == "bicubic" else "bilinear"

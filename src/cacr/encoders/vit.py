@@ -1,4 +1,4 @@
-"""What MoCo v3 does to vision transformers: positions that are not learned, patches that are not trained."""
+"""MoCo v3's changes to vision transformers: fixed positions, and patches that are not trained."""
 
 import math
 from typing import TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def patch_problem(name: str, size: int) -> str | None:
-    """What is wrong with images of ``size`` pixels for an encoder that cuts them into patches; None if nothing."""
+    """The problem of images of ``size`` pixels for an encoder with patches; None if there is none."""
     if not has_positions(name):
         return None
     with torch.device("meta"):
@@ -24,21 +24,21 @@ def patch_problem(name: str, size: int) -> str | None:
     side = patch[0]
     nearest = max(side, round(size / side) * side)
     return (
-        f"{name} cuts images into patches of {side} pixels, which do not divide {size}: give a multiple, such as "
+        f"{name} divides images into patches of {side} pixels, which do not divide {size}: use a multiple, such as "
         f"{nearest}"
     )
 
 
 def sincos_positions(side: int, dim: int) -> Tensor:
-    """Embeddings (side * side, dim) of the places on a grid, row by row.
+    """Embeddings (side * side, dim) of the positions on a grid, row by row.
 
-    With f_n = 10000^(-n / q), n = 0 .. q-1, q = dim / 4, and a place in row y and column x:
+    With f_n = 10000^(-n / q), n = 0 .. q-1, q = dim / 4, and a position in row y and column x:
 
         (sin f x, cos f x, sin f y, cos f y)
     """
     if dim % 4:
         raise UserError(
-            f"fixed positions need a dimension that 4 divides, not {dim}: give --set positions=learned"
+            f"fixed positions need a dimension divisible by 4, not {dim}: use --set positions=learned"
         )
     frequency = 10_000 ** (-torch.arange(dim // 4, dtype=torch.float64) / (dim // 4))
     place = torch.arange(side, dtype=torch.float64)
@@ -48,12 +48,12 @@ def sincos_positions(side: int, dim: int) -> Tensor:
 
 @torch.no_grad()
 def fix_positions(backbone: nn.Module) -> None:
-    """Replace a transformer's learned position embeddings by sines and cosines that stay as they are."""
+    """Replace a transformer's learned position embeddings by fixed sines and cosines."""
     table = _part(backbone, "pos_embed", nn.Parameter)
     rows, columns = _part(_part(backbone, "patch_embed", nn.Module), "grid_size", tuple)
-    before = table.shape[1] - rows * columns  # the class token, which has no place
+    before = table.shape[1] - rows * columns  # the class token, which has no position
     if rows != columns or before < 0:
-        raise UserError("fixed positions need a square grid of patches: give --set positions=learned")
+        raise UserError("fixed positions need a square grid of patches: use --set positions=learned")
     table[:, :before] = 0
     table[:, before:] = sincos_positions(rows, table.shape[2]).to(table)
     table.requires_grad_(False)
@@ -61,7 +61,7 @@ def fix_positions(backbone: nn.Module) -> None:
 
 @torch.no_grad()
 def freeze_patches(backbone: nn.Module) -> None:
-    """Draw the projection of the patches uniformly, by the number of its inputs and outputs, and keep it."""
+    """Draw the patch projection uniformly, by the number of its inputs and outputs, and do not train it."""
     projection = _part(_part(backbone, "patch_embed", nn.Module), "proj", nn.Conv2d)
     bound = math.sqrt(6 / (projection.weight[0].numel() + projection.out_channels))
     nn.init.uniform_(projection.weight, -bound, bound)
@@ -75,6 +75,6 @@ def _part(module: nn.Module, name: str, kind: type[T]) -> T:
     if not isinstance(found, kind):
         raise UserError(
             f"this encoder has no {name}, as vision transformers have: "
-            "give --set positions=learned --set patches=trained"
+            "use --set positions=learned --set patches=trained"
         )
     return found

@@ -90,7 +90,7 @@ def _other_sizes(folder: Path) -> None:
         (_remove("tokenizer.json"), "has no tokenizer.json"),
         (_remove("config.json", "tokenizer.json"), "has no config.json and no tokenizer.json"),
         (_pickled, "as a pickle"),
-        (_other_sizes, "does not hold the weights"),
+        (_other_sizes, "does not fit"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "is damaged"),
         (lambda folder: (folder / "config.json").write_text('{"model_type": "clip"}'), "a whole CLIP"),
         (

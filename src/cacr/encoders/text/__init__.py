@@ -1,4 +1,4 @@
-"""Text towers, and the text side of an encoder."""
+"""Text encoders (towers), and the text side of an encoder: text encoder and heads."""
 
 from cacr.encoders.text.build import CLIP, build_tower
 from cacr.encoders.text.files import Heads, has_text_side, own_tower, save_text_side

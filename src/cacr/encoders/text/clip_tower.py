@@ -1,4 +1,4 @@
-"""CLIP's text transformer from scratch, as open_clip builds it, with CLIP's own vocabulary."""
+"""CLIP's text transformer with random weights, as open_clip builds it, with CLIP's own vocabulary."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -16,18 +16,18 @@ HEAD_WIDTH = 64
 
 
 class ClipTower(TextTower):
-    """A causal transformer over byte-pair tokens; the feature is that of the end of the sentence.
+    """A causal transformer over byte-pair tokens; the feature is that of the last token.
 
     Args:
-        width: Of the transformer, a multiple of 64, or less than 64 for one attention head.
-        layers: Of the transformer.
-        context: Tokens of a sentence, at most.
+        width: Width of the transformer, a multiple of 64, or less than 64 for one attention head.
+        layers: Number of layers.
+        context: Largest number of tokens of a sentence.
     """
 
     def __init__(self, width: int = 512, layers: int = 12, context: int = 77) -> None:
         super().__init__()
         if width > HEAD_WIDTH and width % HEAD_WIDTH:
-            raise UserError(f"text_width={width} is no multiple of {HEAD_WIDTH}, the width of a head")
+            raise UserError(f"text_width={width} is not a multiple of {HEAD_WIDTH}, the width of a head")
         self.dim, self.layers, self.context = width, layers, context
         self.transformer = _open_clip().transformer.TextTransformer(
             context_length=context,
@@ -38,7 +38,7 @@ class ClipTower(TextTower):
         )
 
     def tokenise(self, sentences: Sequence[str]) -> Tokens:
-        """Byte pairs in lower case, padded with 0 to the whole context."""
+        """Byte pairs in lower case, padded with 0 to the full context."""
         reader = _tokeniser()
         begin, end = reader.sot_token_id, reader.eot_token_id
         values, cut = torch.zeros(len(sentences), self.context, dtype=torch.long), 0
@@ -59,7 +59,7 @@ class ClipTower(TextTower):
         return {"kind": "clip", "width": self.dim, "layers": self.layers, "context": self.context}
 
     def save(self, folder: Path) -> None:
-        """Nothing: the vocabulary is that of open_clip, and the weights lie with those of the heads."""
+        """Does nothing: the vocabulary is that of open_clip, and the weights are stored with those of the heads."""
 
 
 @cache

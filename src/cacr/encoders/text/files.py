@@ -1,8 +1,8 @@
-"""The text side of a run on disk: the folder ``text/`` beside ``encoder.safetensors``.
+"""The text encoder of a run on disk: the folder ``text/`` next to ``encoder.safetensors``.
 
-``text.json`` says what it is and which weights it belongs to, ``heads.safetensors`` holds both heads (and the tower of
-``clip``), and ``tower/`` is a folder of Hugging Face where the tower came from one. A tower that was not trained lies
-in the folder of the run once: ``start/`` and ``best/`` have heads of their own and share it.
+``text.json`` describes it and the weights it belongs to, ``heads.safetensors`` has both heads (and the tower of
+``clip``), and ``tower/`` is a Hugging Face folder if the tower came from one. A tower that was not trained is stored
+once, in the folder of the run: ``start/`` and ``best/`` have their own heads and share the tower.
 """
 
 import json
@@ -31,15 +31,15 @@ from cacr.reading.tensors import misfit, read_safetensors
 
 FOLDER, TOWER, INFO, WEIGHTS_OF_HEADS = "text", "tower", "text.json", "heads.safetensors"
 LARGEST = 65_536
-"""Of widths and dimensions that ``text.json`` may name: it is built before its weights are compared."""
+"""Largest widths and dimensions in a ``text.json``, because it is built before its weights are compared."""
 
 
 @dataclass(frozen=True)
 class Heads:
-    """What both heads are.
+    """Description of both heads.
 
     Attributes:
-        head: Its name.
+        head: Name of the head.
         hidden: Width of its hidden layers.
         dim: Dimension of the embeddings.
     """
@@ -51,19 +51,19 @@ class Heads:
 
 @dataclass(frozen=True)
 class TextInfo:
-    """What ``text.json`` says.
+    """The content of ``text.json``.
 
     Attributes:
-        kind: Of the tower: ``clip``, or ``folder`` for one of Hugging Face.
-        context: Tokens of a sentence, at most.
-        width: Of the tower ``clip``.
-        layers: Of the tower ``clip``.
+        kind: Kind of the tower: ``clip``, or ``folder`` for one of Hugging Face.
+        context: Largest number of tokens of a sentence.
+        width: Width of the tower ``clip``.
+        layers: Number of layers of the tower ``clip``.
         trained: Whether the tower was trained.
-        heads: What both heads are.
-        scale: The factor of cosines before a softmax.
+        heads: Description of both heads.
+        scale: Factor on cosines before a softmax.
         encoder: Digest of the image encoder's weights.
         files: Digests of the weight files, by name.
-        format: Version of the file.
+        format: Format version of the file.
     """
 
     kind: Literal["clip", "folder"]
@@ -83,14 +83,14 @@ _FORMAT = TypeAdapter(dict[str, object])
 
 
 def save_text_side(folder: Path, side: TextSide, heads: Heads, encoder: Encoder, *, trained: bool) -> None:
-    """Write the text side of an encoder beside it.
+    """Write the text encoder and heads next to an image encoder.
 
     Args:
-        folder: Of the run, or of another place where the encoder's weights lie.
+        folder: Folder of the run, or another folder with the encoder's weights.
         side: What is written.
-        heads: What its heads are.
-        encoder: Whose features the image head takes.
-        trained: Whether the tower is trained; one that is not is written once.
+        heads: Description of its heads.
+        encoder: The image encoder of the image head.
+        trained: Whether the tower is trained; one that is not trained is written once.
     """
     place = folder / FOLDER
     place.mkdir(parents=True, exist_ok=True)
@@ -112,17 +112,17 @@ def save_text_side(folder: Path, side: TextSide, heads: Heads, encoder: Encoder,
 
 
 def has_text_side(folder: Path) -> bool:
-    """Whether there is a text side in a folder."""
+    """Whether a folder has a text encoder."""
     return kind_of(folder / FOLDER / INFO) is not None
 
 
 def own_tower(run: Path) -> Path | None:
-    """The folder of the tower that travels with a run; None where it has none."""
+    """The folder of the tower that is stored with a run; None if there is none."""
     return _tower_folder(run / FOLDER)
 
 
 def load_text_side(folder: Path, encoder: Encoder) -> TextSide:
-    """The text side that lies beside an encoder, at rest.
+    """Load the text encoder and heads next to an image encoder, in evaluation mode.
 
     Raises:
         UserError: a file is damaged, or belongs to other weights.
@@ -131,7 +131,7 @@ def load_text_side(folder: Path, encoder: Encoder) -> TextSide:
     info = _read_info(place / INFO)
     if info.encoder != weights_digest(encoder):
         raise UserError(
-            f"{place} belongs to other weights than those of the encoder beside it: resume the run, which writes both"
+            f"{place} belongs to other weights than those of the encoder next to it: resume the run, which writes both"
         )
     for name, digest in _digests(place).items():
         if info.files.get(name) != digest:
@@ -155,7 +155,7 @@ def load_text_side(folder: Path, encoder: Encoder) -> TextSide:
 
 
 def _parts(side: TextSide) -> nn.ModuleDict:
-    """What ``heads.safetensors`` holds."""
+    """The content of ``heads.safetensors``."""
     parts = nn.ModuleDict({"text_head": side.head, "image_head": side.image_head})
     if isinstance(side.tower, ClipTower):
         parts["tower"] = side.tower
@@ -167,7 +167,7 @@ def _cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _tower_folder(place: Path) -> Path | None:
-    """Where the tower lies: here, or with the run that this is the start or the best of."""
+    """The folder of the tower: here, or in the run if this is its ``start`` or ``best``."""
     for folder in (place / TOWER, place.parent.parent / FOLDER / TOWER):
         if kind_of(folder) == "folder":
             return folder
@@ -175,7 +175,7 @@ def _tower_folder(place: Path) -> Path | None:
 
 
 def _digests(place: Path) -> dict[str, str]:
-    """Of the weight files that lie here, by name."""
+    """Digests of the weight files here, by name."""
     found = {}
     for name in (WEIGHTS_OF_HEADS, f"{TOWER}/{WEIGHTS}"):
         if kind_of(place / name) is not None:
@@ -186,7 +186,9 @@ def _digests(place: Path) -> dict[str, str]:
 
 
 def _read_info(path: Path) -> TextInfo:
-    check_format(read_json(path, _FORMAT).get("format"), path)  # first: a newer format may have other fields
+    check_format(
+        read_json(path, _FORMAT).get("format"), path
+    )  # first, because a newer format may have other fields
     info = read_json(path, _INFO)
     sizes = [info.context, info.heads.dim, info.heads.hidden]
     if info.kind == "clip":
@@ -196,5 +198,5 @@ def _read_info(path: Path) -> TextInfo:
         or not 0 < info.scale <= 1e6
         or info.heads.head not in HEADS
     ):
-        raise UserError(f"{path} is damaged: its sizes, scale or head cannot be")
+        raise UserError(f"{path} is damaged: its sizes, scale or head are not possible")
     return info

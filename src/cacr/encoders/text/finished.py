@@ -1,4 +1,4 @@
-"""A finished CLIP as an encoder with a text side: a local folder of open_clip or Hugging Face, or open_clip's own."""
+"""Load a CLIP of other software as an image-text encoder: from a folder, or by its name in open_clip."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,11 +24,11 @@ MOST_SCALE = 100.0
 
 _JSON = TypeAdapter(dict[str, Any])
 _STATISTICS = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
-"""Mean and standard deviation of CLIP's images, where a folder says nothing else."""
+"""Default mean and standard deviation of CLIP's images."""
 
 
 def is_finished_clip(folder: Path) -> bool:
-    """Whether a folder says that it holds a CLIP."""
+    """Whether a folder contains a CLIP."""
     if kind_of(folder / OPEN_CLIP_CONFIG) == "file":
         return True
     config = folder / "config.json"
@@ -39,7 +39,7 @@ def load_finished(folder: Path) -> Encoder:
     """The CLIP in a folder.
 
     Raises:
-        UserError: a file is missing or damaged, holds pickles, or describes what is not known here.
+        UserError: a file is missing or damaged, is a pickle, or describes an unknown model.
     """
     return (
         _open_clip_folder(folder) if kind_of(folder / OPEN_CLIP_CONFIG) == "file" else _hugging_face(folder)
@@ -50,7 +50,7 @@ def load_open_clip(name: str, *, download: bool) -> Encoder:
     """A model of open_clip by its name, ``NAME`` or ``NAME@WEIGHTS`` (``ViT-B-32@laion2b_s34b_b79k``).
 
     Raises:
-        UserError: open_clip has no such model, or may not fetch its weights.
+        UserError: open_clip has no such model, or its weights must not be downloaded.
     """
     open_clip = _import("open_clip")
     model, _, weights = name.partition("@")
@@ -59,7 +59,7 @@ def load_open_clip(name: str, *, download: bool) -> Encoder:
         having = f"its weights are {', '.join(known)}" if known else "see open_clip.list_pretrained()"
         raise UserError(f"openclip:{name}: open_clip has no pretrained model of this name; {having}")
     if not download:
-        raise UserError(f"openclip:{name} fetches weights from the network: allow it with --download")
+        raise UserError(f"openclip:{name} downloads weights: allow it with --download")
     with foreign(f"openclip:{name} cannot be loaded"):
         made = open_clip.create_model(model, pretrained=weights or known[-1])
     config = open_clip.get_model_preprocess_cfg(made)
@@ -74,12 +74,14 @@ def _open_clip_folder(folder: Path) -> Encoder:
     whole = read_json(folder / OPEN_CLIP_CONFIG, _JSON)
     config, preprocess = whole.get("model_cfg"), whole.get("preprocess_cfg") or {}
     if not isinstance(config, dict) or not isinstance(config.get("text_cfg"), dict):
-        raise UserError(f"{folder / OPEN_CLIP_CONFIG} has no model_cfg with a text_cfg: is it of open_clip?")
+        raise UserError(
+            f"{folder / OPEN_CLIP_CONFIG} has no model_cfg with a text_cfg: does it belong to open_clip?"
+        )
     text = config["text_cfg"]
     if "hf_model_name" in text or "hf_tokenizer_name" in text:
         raise UserError(
-            f"{folder} has a text encoder of Hugging Face inside, which open_clip would fetch from the network: take "
-            "a CLIP with open_clip's own text transformer, or a folder of Hugging Face"
+            f"{folder} has a text encoder of Hugging Face, which open_clip would download: use a CLIP with "
+            "open_clip's own text transformer, or a Hugging Face folder"
         )
     file = next((folder / name for name in OPEN_CLIP_WEIGHTS if kind_of(folder / name) == "file"), None)
     if file is None:
@@ -88,7 +90,9 @@ def _open_clip_folder(folder: Path) -> Encoder:
         )
 
     if isinstance(seeing := config.get("vision_cfg"), dict) and "timm_model_pretrained" in seeing:
-        seeing["timm_model_pretrained"] = False  # or timm would fetch weights that are replaced anyway
+        seeing["timm_model_pretrained"] = (
+            False  # otherwise timm would download weights that are replaced anyway
+        )
 
     def build() -> nn.Module:
         with foreign(f"{folder / OPEN_CLIP_CONFIG} does not describe a CLIP that open_clip can build"):
@@ -133,7 +137,7 @@ def _hugging_face(folder: Path) -> Encoder:
 
 
 class _OpenClipTower(TextTower):
-    """The text side of a model of open_clip; its features are embeddings already."""
+    """The text encoder of an open_clip model; its features are already embeddings."""
 
     def __init__(self, model: Any, reader: Any) -> None:
         super().__init__()
@@ -142,7 +146,7 @@ class _OpenClipTower(TextTower):
         self.dim = int(self.encode(["a"]).shape[1])
 
     def tokenise(self, sentences: Sequence[str]) -> Tokens:
-        """As open_clip does."""
+        """Tokenise as open_clip does."""
         encode = getattr(self._reader, "encode", None)
         longest = self.context - 2
         cut = 0 if encode is None else sum(len(encode(sentence)) > longest for sentence in sentences)
@@ -153,15 +157,15 @@ class _OpenClipTower(TextTower):
         return cast(Tensor, self.model.encode_text(tokens))
 
     def describe(self) -> dict[str, object]:
-        """It is described by its own folder."""
+        """Empty: its own folder describes it."""
         return {"kind": "open_clip", "context": self.context}
 
     def save(self, folder: Path) -> None:
-        """Nothing: a finished CLIP stays where it is."""
+        """Does nothing: a CLIP of other software stays where it is."""
 
 
 class _HuggingFaceTower(TextTower):
-    """The text side of a CLIP of Hugging Face; its features are embeddings already."""
+    """The text encoder of a Hugging Face CLIP; its features are already embeddings."""
 
     def __init__(self, model: Any, reader: Any, config: Any) -> None:
         super().__init__()
@@ -169,7 +173,7 @@ class _HuggingFaceTower(TextTower):
         self.text, self.projection, self._reader = model.text_model, model.text_projection, reader
         self.context, self.dim = int(config.max_position_embeddings), int(model.text_projection.out_features)
         reader.enable_truncation(self.context)
-        # what follows the end of a sentence is not looked at, whatever number it is
+        # tokens after the end of a sentence are ignored
         reader.enable_padding(length=self.context, pad_id=self.pad)
 
     @property
@@ -178,7 +182,7 @@ class _HuggingFaceTower(TextTower):
         return str(self._reader.to_str())
 
     def tokenise(self, sentences: Sequence[str]) -> Tokens:
-        """As the folder's tokeniser has it, padded to the whole context."""
+        """Tokenise with the folder's tokeniser, padded to the full context."""
         found = self._reader.encode_batch(list(sentences))
         ids = torch.tensor([each.ids for each in found], dtype=torch.long)
         return Tokens(ids, sum(bool(each.overflowing) for each in found))
@@ -188,15 +192,15 @@ class _HuggingFaceTower(TextTower):
         return cast(Tensor, self.projection(self.text(input_ids=tokens).pooler_output))
 
     def describe(self) -> dict[str, object]:
-        """It is described by its own folder."""
+        """Empty: its own folder describes it."""
         return {"kind": "hugging_face", "context": self.context}
 
     def save(self, folder: Path) -> None:
-        """Nothing: a finished CLIP stays where it is."""
+        """Does nothing: a CLIP of other software stays where it is."""
 
 
 class _HuggingFaceImages(nn.Module):
-    """The image side of a CLIP of Hugging Face."""
+    """The image encoder of a Hugging Face CLIP."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -208,12 +212,12 @@ class _HuggingFaceImages(nn.Module):
 
 
 def _filled(build: Any, stored: Mapping[str, Tensor], file: Path) -> nn.Module:
-    """A model with the weights of a file, which are compared with it before anything large is made."""
+    """A model with the weights of a file, which are compared with it before memory is allocated."""
     with torch.device("meta"):
         wanted = build().state_dict()
     held = {name: tensor for name, tensor in stored.items() if not name.endswith("position_ids")}
     if wrong := misfit({name: wanted[name] for name in wanted if not name.endswith("position_ids")}, held):
-        raise UserError(f"{file} does not hold the CLIP that the configuration beside it describes: {wrong}")
+        raise UserError(f"{file} does not fit the configuration next to it: {wrong}")
     model: nn.Module = build()
     model.load_state_dict(held, strict=False)
     return model
@@ -255,4 +259,4 @@ def _import(package: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        raise MissingExtraError("a finished CLIP", "text") from None
+        raise MissingExtraError("a CLIP of other software", "text") from None

@@ -1,4 +1,4 @@
-"""A text tower from a local folder of Hugging Face: config.json, model.safetensors, tokenizer.json."""
+"""A text encoder from a local Hugging Face folder: config.json, model.safetensors, tokenizer.json."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ from cacr.shell import shell_words
 
 CONFIG, WEIGHTS, TOKENISER = "config.json", "model.safetensors", "tokenizer.json"
 POOLING = Path("1_Pooling", "config.json")
-"""Where sentence-transformers says how tokens become one vector."""
+"""File in which sentence-transformers describes how tokens become one vector."""
 
 _PICKLED = ("pytorch_model.bin", "pytorch_model.pt", "model.bin")
 _JSON = TypeAdapter(dict[str, Any])
@@ -32,11 +32,11 @@ class FolderTower(TextTower):
     """A transformer of the ``transformers`` library; the feature is the mean of its tokens, or the first one.
 
     Args:
-        folder: Where it lies. Nothing in it is executed, and pickled weights are refused.
-        context: Tokens of a sentence, at most; what the tower takes where that is less.
+        folder: The folder. Nothing in it is executed, and pickled weights are refused.
+        context: Largest number of tokens of a sentence; less if the model allows fewer.
 
     Raises:
-        UserError: a file is missing or damaged, or the weights are not those of the configuration.
+        UserError: a file is missing or damaged, or the weights do not fit the configuration.
     """
 
     def __init__(self, folder: Path, context: int = 77) -> None:
@@ -51,11 +51,11 @@ class FolderTower(TextTower):
         pad, places = getattr(config, "pad_token_id", None), getattr(config, "max_position_embeddings", None)
         if not isinstance(pad, int) or not isinstance(getattr(config, "hidden_size", None), int):
             raise UserError(
-                f"{folder} is no text encoder that can be used: its config.json names no pad_token_id or no "
-                "hidden_size; take a BERT-like sentence encoder, such as all-MiniLM-L6-v2"
+                f"{folder} is not a supported text encoder: its config.json has no pad_token_id or no hidden_size; use "
+                "a BERT-like sentence encoder, such as all-MiniLM-L6-v2"
             )
         self.pad, self.dim = pad, int(config.hidden_size)
-        # RoBERTa counts positions from its padding number on.
+        # RoBERTa counts positions from its padding number.
         self.context = min(context, places - pad - 1) if isinstance(places, int) else context
 
     @property
@@ -64,7 +64,7 @@ class FolderTower(TextTower):
         return self._tokeniser_text
 
     def tokenise(self, sentences: Sequence[str]) -> Tokens:
-        """As the folder's tokeniser has it, padded to the longest sentence."""
+        """Tokenise with the folder's tokeniser, padded to the longest sentence."""
         self._reader.enable_truncation(self.context)
         self._reader.enable_padding(pad_id=self.pad)
         found = self._reader.encode_batch(list(sentences))
@@ -81,11 +81,11 @@ class FolderTower(TextTower):
         return (hidden * weight).sum(1) / weight.sum(1).clamp_min(1)
 
     def describe(self) -> dict[str, object]:
-        """How its tokens are read; the rest is in the files of the folder."""
+        """How its tokens are combined; the rest is in the files of the folder."""
         return {"kind": "folder", "context": self.context}
 
     def save(self, folder: Path) -> None:
-        """Write a folder that this class reads again."""
+        """Write a folder that this class can read again."""
         (folder / POOLING).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / CONFIG, json.dumps(self._config, indent=1).encode())
         write_atomically(folder / TOKENISER, self._tokeniser_text.encode())
@@ -101,17 +101,17 @@ class FolderTower(TextTower):
 def _require_files(folder: Path) -> None:
     if kind_of(folder) != "folder":
         raise UserError(
-            f"there is no folder {folder}: --text-encoder takes clip, or a local folder of Hugging Face with "
+            f"there is no folder {folder}: --text-encoder takes clip, or a local Hugging Face folder with "
             f"{CONFIG}, {WEIGHTS} and {TOKENISER}"
         )
     missing = [name for name in (CONFIG, WEIGHTS, TOKENISER) if kind_of(folder / name) != "file"]
     if missing == [WEIGHTS] and (pickled := [name for name in _PICKLED if kind_of(folder / name) == "file"]):
         raise UserError(
-            f"{folder} holds its weights as a pickle ({pickled[0]}), which could run any program: save them as "
+            f"{folder} has its weights as a pickle ({pickled[0]}), which could run any program: save them as "
             f"{WEIGHTS} (model.save_pretrained(FOLDER, safe_serialization=True))"
         )
     if missing:
-        raise UserError(f"{folder} is no text encoder: it has no {' and no '.join(missing)}")
+        raise UserError(f"{folder} is not a text encoder: it has no {' and no '.join(missing)}")
 
 
 def tokeniser(text: str, folder: Path) -> Any:
@@ -133,7 +133,7 @@ def _build(folder: Path, described: Mapping[str, Any]) -> tuple[Any, Any]:
     if described.get("model_type") in ("clip", "siglip"):
         search = shell_words("cacr", "search", folder, "WORDS")
         raise UserError(
-            f"{folder} is a whole CLIP: use it as it is ({search} --data ...), or give a text encoder alone"
+            f"{folder} is a whole CLIP: use it as it is ({search} --data ...), or give only a text encoder"
         )
     with foreign(f"{folder / CONFIG} does not describe a text encoder that transformers knows"):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -141,15 +141,15 @@ def _build(folder: Path, described: Mapping[str, Any]) -> tuple[Any, Any]:
             empty = _from_config(config)
     stored = _renamed(read_safetensors(folder / WEIGHTS), empty.state_dict())
     if wrong := misfit(empty.state_dict(), stored):
-        raise UserError(f"{folder / WEIGHTS} does not hold the weights that {CONFIG} describes: {wrong}")
+        raise UserError(f"{folder / WEIGHTS} does not fit {CONFIG}: {wrong}")
     model = _from_config(config)
-    if not next(model.parameters()).is_meta:  # a run that is only counted has no numbers
+    if not next(model.parameters()).is_meta:  # a run that is only estimated has no values
         model.load_state_dict(stored)
     return model, config
 
 
 def _from_config(config: Any) -> Any:
-    """Without the layer that pools for another task, where the kind has one: it would get no gradient."""
+    """Build the model without its pooling layer for other tasks, if it has one: it would get no gradient."""
     from transformers import AutoModel
 
     made: Any = AutoModel
@@ -160,7 +160,7 @@ def _from_config(config: Any) -> Any:
 
 
 def _renamed(stored: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that the model has, without a prefix such as ``bert.`` and without those of other tasks."""
+    """The tensors of the model, without a prefix such as ``bert.`` and without those of other tasks."""
     prefixes = Counter(
         long.removesuffix(name)
         for name in own

@@ -1,4 +1,4 @@
-"""Features of captions by a tower that is not trained: computed once, and looked up by the sentence."""
+"""Features of captions by a text encoder that is not trained: computed once, and looked up by sentence."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from cacr.encoders.reader_file import module_digest
 from cacr.encoders.text.tower import TextTower
 
 MOST_BYTES = 2**30
-"""Of features that are kept; of more captions they are computed anew in each step."""
+"""Largest size of stored features; with more captions they are computed again in each step."""
 
 
 class KeptCaptions:
     """The features of a known set of sentences.
 
-    They are computed in the order of the alphabet, so that they are the same numbers whenever a run is started.
+    They are computed in alphabetical order, so that they are the same numbers at every start of a run.
 
     Args:
-        tower: At rest.
-        sentences: In any order, with repeats.
+        tower: The text encoder, in evaluation mode.
+        sentences: In any order, with repetitions.
     """
 
     def __init__(self, tower: TextTower, sentences: Iterable[str]) -> None:
@@ -37,14 +37,14 @@ class KeptCaptions:
         return len(self._row)
 
     def __call__(self, sentences: Sequence[str]) -> Tensor:
-        """Features (n, dim); if one sentence is not among the known ones, all are computed in one batch."""
+        """Features (n, dim); if one of the sentences is unknown, all are computed in one batch."""
         rows = [self._row.get(sentence, -1) for sentence in sentences]
         return self._tower.encode(sentences) if -1 in rows else self._features[rows]
 
 
 @dataclass(frozen=True)
 class _Sentences:
-    """Sentences and the tower that encodes them, which is told from others by its weights."""
+    """Sentences and their text encoder, which is identified by its weights."""
 
     sentences: tuple[str, ...]
     digest: str

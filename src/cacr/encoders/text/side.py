@@ -1,4 +1,4 @@
-"""The text side of an encoder: sentences and image features as unit vectors of one space."""
+"""The text side of an encoder: maps sentences and image features to unit vectors of one space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from torch.nn.functional import normalize
 from cacr.encoders.text.tower import TextTower
 
 AT_ONCE = 4096
-"""Features that pass a head at once."""
+"""Features per batch."""
 
 
 @dataclass(frozen=True)
 class TextSide:
-    """What makes images and sentences comparable.
+    """Text encoder and heads, which make images and sentences comparable.
 
     Attributes:
-        tower: Sentences -> text features; at rest.
+        tower: Sentences -> text features; in evaluation mode.
         head: Text features -> embeddings.
         image_head: Features of the image encoder -> embeddings of the same dimension.
-        scale: The factor of cosines before a softmax over sentences.
+        scale: Factor on cosines before a softmax over sentences.
     """
 
     tower: TextTower

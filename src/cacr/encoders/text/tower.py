@@ -1,4 +1,4 @@
-"""A text tower: sentences to tokens, and tokens to features."""
+"""The base class of text encoders: sentences to tokens, and tokens to features."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 AT_ONCE = 256
-"""Sentences that are encoded in one pass where no gradients are needed."""
+"""Sentences per forward pass if no gradients are needed."""
 
 
 class Tokens(NamedTuple):
@@ -17,7 +17,7 @@ class Tokens(NamedTuple):
 
     Attributes:
         values: (sentences, length) int64, padded.
-        cut: Sentences that were longer than the tower takes; their end is left out.
+        cut: Number of sentences that were too long; their end is cut off.
     """
 
     values: Tensor
@@ -29,7 +29,7 @@ class TextTower(nn.Module, ABC):
 
     Attributes:
         dim: Dimension of the features.
-        context: Tokens of a sentence, at most; its end is left out where it has more.
+        context: Largest number of tokens of a sentence; the rest is cut off.
         pad: The token that fills up shorter sentences.
     """
 
@@ -39,12 +39,12 @@ class TextTower(nn.Module, ABC):
 
     @property
     def tokeniser_file(self) -> str | None:
-        """The ``tokenizer.json`` that it reads by; None where its words are open_clip's."""
+        """The ``tokenizer.json``; None if it uses open_clip's vocabulary."""
         return None
 
     @abstractmethod
     def tokenise(self, sentences: Sequence[str]) -> Tokens:
-        """The tokens of sentences, with the marks of their beginning and end."""
+        """The tokens of sentences, with start and end tokens."""
 
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor:
@@ -52,24 +52,24 @@ class TextTower(nn.Module, ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
-        """What it takes to build the same tower again, as JSON has it."""
+        """Everything that is needed to build the same text encoder again, for JSON."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what is needed beside its weights, and the weights where they have a file of their own."""
+        """Write additional files, and the weights if they have their own file."""
 
     def notes_on_length(self, sentences: Sequence[str]) -> tuple[str, ...]:
-        """How many sentences are cut, in words; nothing where none is."""
+        """Say how many sentences are cut; empty if none is."""
         if not sentences or not (cut := self.tokenise(sentences).cut):
             return ()
         return (
-            f"{cut:,} of {len(sentences):,} sentences have more than the {self.context} tokens that the text encoder "
-            "takes: their ends are cut off",
+            f"{cut:,} of {len(sentences):,} sentences have more than {self.context} tokens, the limit of the text "
+            "encoder: their ends are cut off",
         )
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[str]) -> Tensor:
-        """Features (n, dim) float32 on the CPU, by the tower at rest; the same for the same list of sentences."""
+        """Features (n, dim) float32 on the CPU, in evaluation mode; the same for the same list of sentences."""
         training = self.training
         device = next(self.parameters()).device
         self.eval()
