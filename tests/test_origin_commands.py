@@ -34,7 +34,7 @@ def _through_every_command(run: Run, encoder: str, classes: Path, tmp_path: Path
     assert code == 0 and "knn" in page.read_text() and "tensors from" in page.read_text()
     assert "what next? " in text
     code, text = run("doctor", encoder)
-    assert code == 0 and "tensors from" in text and "features an image" in text and "what next? " in text
+    assert code == 0 and "tensors from" in text and "features per image" in text and "what next? " in text
     code, text = run("export", encoder, "--to", "hub", "--out", tmp_path / "hub")
     assert code == 0 and "local-dir:hub" in text
     hub = tmp_path / "hub"

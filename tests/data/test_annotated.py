@@ -197,7 +197,7 @@ def test_wrong_annotations_of_pascal(tmp_path: Path) -> None:
     voc_image(tmp_path, "a", objects)
     source = _open(f"voc:{tmp_path}")
     assert len(source.objects[0]) == 1 and len(source.skipped) == 4
-    for text, why in zip(source.skipped, ("no area", "outside", "needs a name", "no number"), strict=True):
+    for text, why in zip(source.skipped, ("no area", "outside", "needs a name", "not a number"), strict=True):
         assert why in text and "a.xml" in text
     voc_image(tmp_path, "b", [])
     (tmp_path / "Annotations" / "b.xml").write_text("<annotation>")

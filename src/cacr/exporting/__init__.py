@@ -1,4 +1,4 @@
-"""Encoders for other software: files that it loads, checked against the original, with a model card."""
+"""Export encoders for other software: files checked against the original, with a model card."""
 
 from cacr.exporting import (  # noqa: F401  (they register themselves)
     detectron2_file,

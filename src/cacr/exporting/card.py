@@ -1,4 +1,4 @@
-"""The model card: what an encoder is, what it learned from, what is known about it and what is not."""
+"""The model card: what an encoder is, how it was trained, and how it was evaluated."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from cacr.files import printable
 from cacr.runs.budget import budget_of
 from cacr.runs.result import shown_notes
 
-_LIBRARIES = {"hub": "timm", "torch": "pytorch"}  # others have the name of the format
+_LIBRARIES = {"hub": "timm", "torch": "pytorch"}  # the others are named like the format
 _ABOUT_MACHINES = ("data_root", "download", "accelerator", "devices", "nodes", "workers")
 
 
@@ -28,18 +28,18 @@ def model_card(
     code: str,
     reader: str | None = None,
 ) -> str:
-    """The card as Markdown, with the header that model hubs read.
+    """The card as Markdown, with the header for model hubs.
 
     Paths are shortened to names, because cards are published.
 
     Args:
-        encoder: What is described.
-        results: What was measured on it.
-        settings: Of its training; None if they are not known.
+        encoder: The encoder.
+        results: Its results.
+        settings: Settings of its training; None if they are not known.
         title: Name of the model.
         to: Format of the file.
-        code: The lines of Python that load it.
-        reader: Name of the file of its reader; None where it has none.
+        code: Python code that loads it.
+        reader: File name of its reader; None if it has none.
     """
     info = encoder.info
     parameters = sum(parameter.numel() for parameter in encoder.backbone.parameters())
@@ -52,23 +52,23 @@ def model_card(
         "---",
         f"# {_plain(title)}",
         f"An image encoder: `{info.encoder}`{_width(info)}, {parameters / 1e6:.2f} M parameters, "
-        f"{info.feature_dim} features an image. {_written(info)}",
+        f"{info.feature_dim} features per image. {_written(info)}",
         f"## Loading it\n```python\n{code}\n```",
         f"It takes images prepared like this:\n```python\n{preparation(info)}\n```",
         *_comparing(encoder.reader, reader),
         f"## Training\n{_training(info, settings)}",
         f"## Evaluation\n{_evaluation(results)}",
         "## Limits\n"
-        "The features are those of the images above and of the views made of them: what the views hide (see the "
-        "preset) the encoder was taught to ignore, and what the images do not show it has never seen. It has not "
-        "been examined for bias towards groups of people. No number above says how it does on other data.",
+        "The features depend on the images above and on their views: the encoder was trained to ignore what the views "
+        "change (see the preset), and it has never seen what the images do not show. It has not been examined for "
+        "bias towards groups of people. The numbers above say nothing about other data.",
         f"## Licence\n{_licence(info, settings)}",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def preparation(info: EncoderInfo) -> str:
-    """The encoder's preprocessing as lines of torchvision."""
+    """The encoder's preprocessing as torchvision code."""
     mean, std = (tuple(values) for values in (info.mean, info.std))
     return (
         "from torchvision import transforms\n\n"
@@ -89,7 +89,7 @@ def _resizing(info: EncoderInfo) -> str:
 
 
 def comparison(reader: Reader, name: str) -> str:
-    """The lines of Python that compare features by a reader in a file of this name, with NumPy alone."""
+    """Python code that compares features with a reader in a file, using only NumPy."""
     centred = 'features - reader["mean"]'
     read = centred if reader.map is None else f'({centred}) @ reader["map"]'
     return (
@@ -104,14 +104,14 @@ def comparison(reader: Reader, name: str) -> str:
 
 
 def _comparing(reader: Reader | None, name: str | None) -> list[str]:
-    """The section on how to compare features; none where there is no reader."""
+    """The section on comparing features; empty without a reader."""
     if reader is None or name is None:
         return []
     return [
         "## Comparing images\n"
-        "For search, nearest neighbours and clusters, features are read first: centred, and where the reader has a map "
-        f"their principal directions made more alike. {_plain(name)} holds the reader: {_plain(reader.kind)}, fitted "
-        f"on {reader.images:,} training images without labels. Classifiers take the features as they are.\n"
+        "For search, nearest neighbours and clusters, features are prepared by a reader: it centres them and, if it "
+        f"has a map, scales their principal directions. The reader is in {_plain(name)}: {_plain(reader.kind)}, fitted "
+        f"on {reader.images:,} training images without labels. Classifiers use the features without the reader.\n"
         f"```python\n{comparison(reader, name)}\n```"
     ]
 
@@ -123,15 +123,15 @@ def _written(info: EncoderInfo) -> str:
 
 
 def _licence(info: EncoderInfo, settings: PretrainSettings | None) -> str:
-    """What the weights were made of, each with a field for its terms."""
+    """The training data and initial weights, each with a field for its licence."""
     data = info.training.get("data")
     made_of = {"training images": Path(data).name if isinstance(data, str) else "not known"}
     if settings is not None and settings.init is not None:
-        made_of["weights that it started from"] = Path(settings.init).name
+        made_of["initial weights"] = Path(settings.init).name
     table = _table(("", "", "licence"), ((what, name, "to be filled in") for what, name in made_of.items()))
     return (
-        "The weights belong to whoever trained them: cacr claims nothing. Choose a licence that the terms of what they "
-        f"were made of allow; cacr does not know these.\n\n{table}"
+        "The weights belong to the person who trained them; cacr claims no rights. Choose a licence that the terms of "
+        f"the following sources allow; cacr does not know these terms.\n\n{table}"
     )
 
 
@@ -143,7 +143,7 @@ def _training(info: EncoderInfo, settings: PretrainSettings | None) -> str:
     if not info.training:
         return "Nothing is known about its training."
     facts = {**info.training, "preset": info.preset}
-    if passes := _passes(info, settings):  # where max_steps ends a run, its epochs are only what was planned
+    if passes := _passes(info, settings):  # if max_steps ends a run, its epochs are only the plan
         facts.pop("epochs", None)
         facts["passes over the images"] = passes
     text = _table(("", ""), ((name.replace("_", " "), _value(value)) for name, value in facts.items()))
@@ -165,7 +165,7 @@ def _training(info: EncoderInfo, settings: PretrainSettings | None) -> str:
 
 
 def _passes(info: EncoderInfo, settings: PretrainSettings | None) -> str:
-    """How often each image was seen; empty if it is not known."""
+    """The number of passes over the images; empty if it is not known."""
     if settings is None:
         return ""
     try:
@@ -182,7 +182,7 @@ def _evaluation(results: Sequence[Result]) -> str:
         (
             result.protocol,
             "this encoder" if result.subject == "encoder" else result.subject,
-            "all" if result.labels_per_class is None else f"{result.labels_per_class} a class",
+            "all" if result.labels_per_class is None else f"{result.labels_per_class} per class",
             measure,
             text,
             _without_path(result.split, result),
@@ -191,7 +191,7 @@ def _evaluation(results: Sequence[Result]) -> str:
         for result in results
         for measure, text in result.measures.items()
     )
-    table = _table(("protocol", "what", "labels", "measure", "score", "judged on", "settings"), rows)
+    table = _table(("protocol", "what", "labels", "metric", "score", "tested on", "settings"), rows)
     notes = dict.fromkeys(_without_path(note, r) for r in results for note in shown_notes([r]))
     return "\n".join([table, *(f"\n{_plain(note)}." for note in notes)])
 
@@ -216,7 +216,7 @@ def _value(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that stays text in Markdown, in a table too."""
+    """Text without Markdown syntax, also for tables."""
     escaped = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     for sign in "\\|`*_[]":
         escaped = escaped.replace(sign, "\\" + sign)

@@ -1,4 +1,4 @@
-"""A checkpoint for detectron2, in its own names."""
+"""A checkpoint for detectron2, with its own names."""
 
 import json
 import re
@@ -20,16 +20,16 @@ CONFIGS = {
 
 @FORMATS.register("detectron2")
 class Detectron2File(Format):
-    """MODEL.WEIGHTS of detectron2's ResNet configs, C4 and FPN; for resnet18 and resnet50 of more than 64 pixels."""
+    """MODEL.WEIGHTS for detectron2's ResNet configs, C4 and FPN; for resnet18 and resnet50 of more than 64 pixels."""
 
     suffix = ".pth"
 
     def refusal(self, info: EncoderInfo) -> str | None:
-        """Encoders that detectron2 does not have."""
+        """Refuse encoders that detectron2 does not have."""
         return resnet_refusal(info, "detectron2")
 
     def write(self, encoder: Encoder, path: Path) -> None:
-        """Write the tensors by detectron2's names.
+        """Write the tensors with detectron2's names.
 
         They have no prefix: ``matching_heuristics`` makes detectron2 find ``res5.0.conv1.weight`` under
         ``backbone.bottom_up`` in an FPN, and in the head of a C4.
@@ -38,7 +38,7 @@ class Detectron2File(Format):
         torch.save({"model": state, "__author__": "cacr", "matching_heuristics": True}, path)
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """By the names turned back, since detectron2 is on no package index: a tensor too many or too few shows."""
+        """Read the file with the names converted back, as detectron2 is on no package index; checks every tensor."""
         encoder = build_encoder(info.encoder, image_size=info.image_size).eval()
         own = encoder.backbone.state_dict()
         names = {detectron2_name(name): name for name in own}
@@ -72,12 +72,12 @@ def detectron2_name(name: str) -> str:
 
 
 def resnet_refusal(info: EncoderInfo, software: str) -> str | None:
-    """Why an encoder is none of the ResNets that other software has under the same name; None if it is one."""
+    """Why an encoder is not one of the ResNets of other software with the same name; None if it is."""
     if info.encoder in RESNETS and info.image_size > LARGEST_SMALL:
         return None
     why = (
         f"with {info.image_size} pixels it has a 3x3 stem, which {software}'s {info.encoder} lacks"
         if info.encoder in RESNETS
-        else f"this is written for {' and '.join(RESNETS)}"
+        else f"only {' and '.join(RESNETS)} are supported"
     )
-    return f"{software} cannot take this {info.encoder}: {why}; use --to torch, or --to timm"
+    return f"{software} cannot use this {info.encoder}: {why}; use --to torch, or --to timm"

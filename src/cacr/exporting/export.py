@@ -1,4 +1,4 @@
-"""``cacr export``: an encoder for other software, checked before it gets its name."""
+"""``cacr export``: write an encoder for other software, and check it before it is renamed."""
 
 import json
 import os
@@ -20,10 +20,10 @@ from cacr.runs.result import read_results
 from cacr.runs.run import run_of
 
 TOLERANCE = 1e-5
-"""Largest difference of a feature, as a share of the largest feature."""
+"""Largest difference of a feature, relative to the largest feature."""
 
 CHECKED = (1, 5)
-"""Batches of so many images are compared."""
+"""Sizes of the batches that are compared."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Exported:
         file: The encoder.
         info: Its description: architecture, image size, normalisation, training.
         card: The model card.
-        reader: How its features are to be compared; None where the encoder has no reader.
-        code: The lines of Python that load the file.
-        difference: Largest difference of a feature from the original's, as a share of the largest feature.
-        finished: Whether the run had come to its end.
-        notes: What became of the tensors of a file of other software.
+        reader: The reader; None if the encoder has none.
+        code: Python code that loads the file.
+        difference: Largest difference of a feature from the original, relative to the largest feature.
+        finished: Whether the run was finished.
+        notes: Notes on how the tensors of a file of other software were loaded.
     """
 
     file: Path
@@ -52,16 +52,16 @@ class Exported:
 
 
 def export_run(run: str | os.PathLike[str], to: str, out: Path, *, download: bool = False) -> Exported:
-    """Write an encoder for other software, with a description, a model card and its reader beside it.
+    """Export an encoder for other software, with a description, a model card and its reader.
 
     Args:
         run: What :func:`cacr.encoders.load_encoder` takes: a run folder, ``timm:NAME@FILE``, a checkpoint.
         to: The format, a name of :data:`FORMATS`.
-        out: The file, or the folder; what is written beside it, :meth:`Format.files` says. None of it may exist.
-        download: Let ``timm:NAME`` fetch timm's pretrained weights.
+        out: The file or folder; :meth:`Format.files` lists the other files. None of them may exist.
+        download: Allow the download of timm's pretrained weights for ``timm:NAME``.
 
     Raises:
-        UserError: the encoder cannot be written so, or its features would not be those of the original.
+        UserError: the format does not support the encoder, or the features would differ from the original.
     """
     kind = FORMATS[to]()
     files = kind.files(out)
@@ -108,7 +108,7 @@ def export_run(run: str | os.PathLike[str], to: str, out: Path, *, download: boo
 
 
 def _require_new(kind: Format, out: Path, files: Files) -> None:
-    """Refuse what exists, before anything is computed.
+    """Refuse files that exist, before anything is computed.
 
     Raises:
         UserError: names it.
@@ -124,7 +124,7 @@ def _require_new(kind: Format, out: Path, files: Files) -> None:
 
 
 def _without_paths(info: EncoderInfo) -> EncoderInfo:
-    """What may be published: the name of the data, but not where it lies on somebody's machine."""
+    """The description without private paths: the name of the data, but not its location."""
     training = dict(info.training)
     if isinstance(training.get("data"), str):
         training["data"] = Path(training["data"]).name
@@ -135,7 +135,7 @@ def _without_paths(info: EncoderInfo) -> EncoderInfo:
 def largest_difference(encoder: Encoder, features: Features) -> float:
     """Max |f - g| / max |f| over the features f of an encoder and g of its copy, on batches of noise.
 
-    NaN where a feature is not finite.
+    NaN if a feature is not finite.
     """
     size, found = encoder.info.image_size, []
     for count in CHECKED:

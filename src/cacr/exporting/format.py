@@ -1,4 +1,4 @@
-"""Ways to write an encoder, by name."""
+"""The base class of export formats."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from cacr.registry import Registry
 WEIGHTS_SUFFIX = ".safetensors"
 
 Features = Callable[[Tensor], Tensor]
-"""Normalised images (n, 3, s, s) -> features (n, feature_dim), by the software that the file is for."""
+"""Normalised images (n, 3, s, s) -> features (n, feature_dim), computed by the target software."""
 
 
 class Files(NamedTuple):
-    """Where the parts of an export lie.
+    """The files of an export.
 
     Attributes:
         weights: The encoder.
-        description: Architecture, image size, normalisation, training; where :func:`cacr.load_encoder` looks for it.
+        description: Architecture, image size, normalisation, training; :func:`cacr.load_encoder` reads it.
         card: The model card.
-        reader: How features are to be compared.
+        reader: The reader of the features.
     """
 
     weights: Path
@@ -34,18 +34,19 @@ class Files(NamedTuple):
 
 
 class Format(ABC):
-    """One kind of file.
+    """One export format.
 
     Attributes:
-        suffix: What the file's name ends in; empty for a folder.
+        suffix: Suffix of the file; empty for a folder.
     """
 
     suffix: str
 
     def files(self, out: Path) -> Files:
-        """The file, and what is written beside it.
+        """The file, and the other files that are written.
 
-        ``photos.json`` to ``photos.safetensors`` and ``photos.onnx.json`` to ``photos.onnx``: one folder may hold both.
+        ``photos.json`` for ``photos.safetensors`` and ``photos.onnx.json`` for ``photos.onnx``: one folder may have
+        both.
         """
 
         def beside(suffix: str) -> Path:
@@ -55,16 +56,16 @@ class Format(ABC):
         return Files(out, beside(".json"), beside(".md"), reader_file(out))
 
     def refusal(self, info: EncoderInfo) -> str | None:
-        """Why an encoder cannot be written so, and what to do instead; None if it can."""
+        """Why the format does not support an encoder, and what to do instead; None if it does."""
         return None
 
     def text_files(self, out: Path) -> tuple[Path, ...]:
-        """What :meth:`write_text` may write."""
+        """The files that :meth:`write_text` may write."""
         return ()
 
     def write_text(self, encoder: Encoder, out: Path) -> str:
-        """Write the text side of an encoder beside it, where the format has a place for it; returns what was done."""
-        return f"the text side is not part of this format: `--to onnx` writes both, and {out.name} knows no words"
+        """Write the text encoder, if the format supports it; return a note."""
+        return f"this format does not include the text encoder, and {out.name} cannot encode text: use `--to onnx`"
 
     @abstractmethod
     def write(self, encoder: Encoder, path: Path) -> None:
@@ -72,11 +73,11 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """Load the file as its users will, to compare its features with the original's."""
+        """Load the file as its users will, to compare its features with the original."""
 
     @abstractmethod
     def code(self, info: EncoderInfo, name: str) -> str:
-        """The lines of Python that load a file of this name."""
+        """Python code that loads a file of this name."""
 
 
 FORMATS: Registry[type[Format]] = Registry("export format")

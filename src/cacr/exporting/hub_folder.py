@@ -1,4 +1,4 @@
-"""A folder that timm loads, and that model hubs take as it is."""
+"""A folder for timm and for model hubs."""
 
 import json
 from pathlib import Path
@@ -23,23 +23,23 @@ class HubFolder(Format):
     suffix = ""
 
     def refusal(self, info: EncoderInfo) -> str | None:
-        """Architectures that timm cannot build."""
+        """Refuse architectures that timm cannot build."""
         return timm_refusal(info)
 
     def files(self, out: Path) -> Files:
-        """In the folder, under the names that hubs look for."""
+        """Files in the folder, with the names that hubs expect."""
         weights = out / HUB_WEIGHTS[0]
         reader = weights.with_name(f"{weights.stem}.reader.safetensors")
         return Files(weights, weights.with_suffix(".json"), out / CARD, reader)
 
     def write(self, encoder: Encoder, path: Path) -> None:
-        """Make the folder, with weights and ``config.json``."""
+        """Create the folder, with weights and ``config.json``."""
         path.mkdir()
         write_state(encoder, path / HUB_WEIGHTS[0])
         (path / CONFIG).write_text(json.dumps(hub_config(encoder.info), indent=2) + "\n", encoding="utf-8")
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """By timm itself, from the folder alone."""
+        """Load the folder with timm."""
         import timm
 
         model: torch.nn.Module = timm.create_model(f"local-dir:{path}", pretrained=True)
@@ -54,7 +54,7 @@ class HubFolder(Format):
 
 
 def hub_config(info: EncoderInfo) -> dict[str, Any]:
-    """What ``config.json`` says: the architecture, its arguments, and how images are prepared."""
+    """The content of ``config.json``: the architecture, its arguments, and the preprocessing."""
     arguments = dict(timm_arguments(info) or {})
     return {
         "architecture": arguments.pop("model_name"),

@@ -1,4 +1,4 @@
-"""A graph that ONNX Runtime and others run without PyTorch."""
+"""A graph for ONNX Runtime and others, which run it without PyTorch."""
 
 import json
 import logging
@@ -19,32 +19,32 @@ from cacr.exporting.format import FORMATS, Features, Format
 from cacr.files import atomic_path, write_atomically
 
 CHECKED_TEXTS = ("a photo of a dog", "two cats in the snow", "the")
-"""Sentences whose vectors are compared with the original's."""
+"""Sentences whose vectors are compared with the original."""
 
 TEXT_TOLERANCE = 1e-4
-"""Largest difference of a unit vector's entry."""
+"""Largest difference of an entry of a unit vector."""
 
 
 @FORMATS.register("onnx")
 class OnnxFile(Format):
     """A graph from normalised images (n, 3, s, s) to features, for any n; for every encoder (extra: onnx).
 
-    Of an encoder with a text side the graph gives ``embeddings`` too, unit vectors to be compared with those of a
-    second graph, ``NAME.text.onnx``, from tokens (n, context) to unit vectors.
+    For an image-text encoder the graph also gives ``embeddings``, unit vectors to compare with those of a second
+    graph, ``NAME.text.onnx``, from tokens (n, context) to unit vectors.
     """
 
     suffix = ".onnx"
 
     def refusal(self, info: EncoderInfo) -> str | None:
-        """None: whether an architecture can be traced is seen by tracing it."""
+        """None: tracing itself shows whether an architecture is supported."""
         _require("onnx", "onnxruntime", "onnxscript")
         return None
 
     def write(self, encoder: Encoder, path: Path) -> None:
-        """Trace the backbone, with the number of images left open; what it expects is in the file's metadata."""
+        """Trace the backbone for any number of images; the file's metadata describes the input."""
         info = encoder.info
         images = torch.zeros(2, info.channels, info.image_size, info.image_size)
-        # On the CPU and in the ordinary layout of memory, whatever the encoder was used with before.
+        # On the CPU and in the ordinary memory layout, independent of earlier use.
         backbone = encoder.backbone.to("cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         outputs = ["features"]
         if encoder.load_text is not None:
@@ -59,10 +59,10 @@ class OnnxFile(Format):
         return out.with_suffix(f".text{self.suffix}"), out.with_suffix(".tokenizer.json")
 
     def write_text(self, encoder: Encoder, out: Path) -> str:
-        """Write ``NAME.text.onnx``, and the tokeniser where it is a file, beside ``NAME.onnx``.
+        """Write ``NAME.text.onnx``, and the tokeniser if it is a file, next to ``NAME.onnx``.
 
         Raises:
-            UserError: the text side cannot be traced, or would give other vectors.
+            UserError: the text encoder cannot be traced, or would give other vectors.
         """
         import onnxruntime
 
@@ -86,12 +86,12 @@ class OnnxFile(Format):
             write_atomically(place, tokeniser.encode())
             told = f"its tokeniser is {place.name}"
         return (
-            f"the text side is {path.name}, from tokens (n, {tokens.shape[1]}), padded with {side.tower.pad}, to unit "
-            f"vectors ({told}); `embeddings` of {out.name} are the images' unit vectors"
+            f"the text encoder is {path.name}, from tokens (n, {tokens.shape[1]}), padded with {side.tower.pad}, to "
+            f"unit vectors ({told}); `embeddings` of {out.name} are the unit vectors of images"
         )
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """By ONNX Runtime."""
+        """Load the file with ONNX Runtime."""
         import onnxruntime
 
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -113,7 +113,7 @@ class OnnxFile(Format):
 
 
 class _Compared(nn.Module):
-    """Features of images, and their unit vectors beside those of sentences."""
+    """Features of images, and unit vectors to compare with those of sentences."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class _Texts(nn.Module):
 
 
 def _traced(module: nn.Module, example: Tensor, name: str, outputs: list[str], what: str) -> Any:
-    """The program of a module, with the number of rows left open."""
+    """The program of a module, for any number of rows."""
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -148,7 +148,7 @@ def _traced(module: nn.Module, example: Tensor, name: str, outputs: list[str], w
                 dynamo=True,
                 verbose=False,
             )
-    except Exception as error:  # the tracer fails in as many ways as there are architectures
+    except Exception as error:  # the tracer fails in many ways
         first = str(error).strip().split("\n", 1)[0]
         raise UserError(
             f"{what} cannot be traced for ONNX ({first}); use --to torch, or --to timm"
@@ -166,7 +166,7 @@ def _require(*packages: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the tracer's advice to its developers."""
+    """Suppress the tracer's messages for developers."""
     logger: Any = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""A checkpoint that timm loads."""
+"""A checkpoint for timm."""
 
 import json
 from pathlib import Path
@@ -18,15 +18,15 @@ class TimmFile(Format):
     suffix = ".safetensors"
 
     def refusal(self, info: EncoderInfo) -> str | None:
-        """Architectures that timm cannot build."""
+        """Refuse architectures that timm cannot build."""
         return timm_refusal(info)
 
     def write(self, encoder: Encoder, path: Path) -> None:
-        """Write the backbone's tensors, whose names are timm's own."""
+        """Write the backbone's tensors, which have timm's names."""
         write_state(encoder, path)
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """By timm itself, which refuses a file with a tensor too many or too few."""
+        """Load the file with timm, which refuses missing and additional tensors."""
         import timm
 
         model: torch.nn.Module = timm.create_model(**_arguments(info), checkpoint_path=str(path))

@@ -1,4 +1,4 @@
-"""A state dict that PyTorch loads."""
+"""A state dict for PyTorch."""
 
 import json
 from pathlib import Path
@@ -15,22 +15,22 @@ from cacr.reading.tensors import read_safetensors
 
 @FORMATS.register("torch")
 class TorchFile(Format):
-    """A state dict as .safetensors, with the lines that load it; for every encoder."""
+    """A state dict as .safetensors, with the code that loads it; for every encoder."""
 
     suffix = ".safetensors"
 
     def write(self, encoder: Encoder, path: Path) -> None:
-        """Write the backbone's tensors under their own names."""
+        """Write the backbone's tensors with their own names."""
         write_state(encoder, path)
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """Build the architecture anew and fill it."""
+        """Build the architecture again and load the weights."""
         encoder = build_described(info).eval()
         encoder.backbone.load_state_dict(read_safetensors(path))
         return encoder
 
     def code(self, info: EncoderInfo, name: str) -> str:
-        """With timm alone where timm has the architecture, or nearly has it, and else with PyTorch alone."""
+        """Code with timm if timm has the architecture, or nearly has it; otherwise only with PyTorch."""
         fill = f"encoder.load_state_dict(load_file({json.dumps(name)}))\nencoder.eval()"
         load = "from safetensors.torch import load_file\n"
         if (arguments := timm_arguments(info)) is not None:
@@ -46,7 +46,7 @@ class TorchFile(Format):
 
 
 def _alexnet(info: EncoderInfo) -> str:
-    """The lines of plain PyTorch that build ``small_alexnet``."""
+    """Plain PyTorch code that builds ``small_alexnet``."""
     c1, c2, c3, c5, wide = layer_widths(info.width)
     flat = c5 * pooled(pooled(pooled(info.image_size))) ** 2
     return (

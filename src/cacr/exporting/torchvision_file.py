@@ -1,4 +1,4 @@
-"""A state dict for torchvision's ResNets, alone or as the body of its detectors."""
+"""A state dict for torchvision's ResNets, alone or as the backbone of its detectors."""
 
 import json
 from pathlib import Path
@@ -14,20 +14,20 @@ from cacr.reading.tensors import read_safetensors
 
 @FORMATS.register("torchvision")
 class TorchvisionFile(Format):
-    """A state dict for torchvision's resnet18 and resnet50, also as a detector's body; for more than 64 pixels."""
+    """A state dict for torchvision's resnet18 and resnet50, also as a detector's backbone; for more than 64 pixels."""
 
     suffix = ".safetensors"
 
     def refusal(self, info: EncoderInfo) -> str | None:
-        """Encoders that torchvision does not have."""
+        """Refuse encoders that torchvision does not have."""
         return resnet_refusal(info, "torchvision")
 
     def write(self, encoder: Encoder, path: Path) -> None:
-        """Write the backbone's tensors, whose names are torchvision's own."""
+        """Write the backbone's tensors, which have torchvision's names."""
         write_state(encoder, path)
 
     def read(self, info: EncoderInfo, path: Path) -> Features:
-        """By torchvision itself, which refuses a tensor too many or too few."""
+        """Load the file with torchvision, which refuses missing and additional tensors."""
         from torchvision.models import get_model
 
         model: torch.nn.Module = get_model(info.encoder, weights=None)
@@ -36,7 +36,7 @@ class TorchvisionFile(Format):
         return model.eval()
 
     def code(self, info: EncoderInfo, name: str) -> str:
-        """The model without its classifier, and a detector with the same body."""
+        """The model without its classifier, and a detector with the same backbone."""
         detector = (
             f'resnet_fpn_backbone(backbone_name="{info.encoder}", weights=None, norm_layer=torch.nn.BatchNorm2d, '
             "trainable_layers=5)"
