@@ -90,7 +90,7 @@ def test_two_measurements_must_agree(change: dict[str, float], name: str, alone:
 def test_the_largest_entropy_alone_raises_no_alarm() -> None:
     assert _name(_rows({}, *[{"entropy": 4.8}] * 3)) == "healthy"
     verdict = _judge(_rows({}, POINT, POINT))
-    assert verdict is not None and "says nothing" in verdict.evidence[1]
+    assert verdict is not None and "does not help" in verdict.evidence[1]
 
 
 def test_few_dimensions_are_all_there_is_in_a_small_space() -> None:

@@ -108,7 +108,7 @@ def test_known_numbers_give_the_known_verdicts(tmp_path: Path) -> None:
     assert "| ours | 87.55 ± 6.48 (4) [86.5] | 67.55 ± 6.48 (4) [75.9], drop 20.00 |" in text
     assert "| theirs | 77.50 ± 6.45 (4) [83.5] | 57.50 ± 6.45 (4), drop 20.00 |" in text
     assert "contradicted at this scale" in text
-    assert "Not filled: 8 cells" in text  # before training, and pixels
+    assert "Incomplete: 8 cells" in text  # before training, and pixels
 
 
 def test_curves_are_drawn_from_records_alone(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_bad_input_is_one_message(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "ledger")
     refused(run, ["reproduce", "tabel2"], "did you mean table")
     refused(run, ["reproduce", "table2", "--cell", "123", *out], "no cell 123", "--print-cells")
-    refused(run, ["reproduce", "table2", "--scale", "paper", "--tune", *out], "--tune is for")
+    refused(run, ["reproduce", "table2", "--scale", "paper", "--tune", *out], "--tune works only with")
     assert not (tmp_path / "ledger").exists()
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, each by one command, and the ledger of what was measured for them."""
+"""Reproduce the paper's tables and figures, each with one command; the ledger stores the measurements."""
 
 from cacr.ledger import items  # noqa: F401  (they register themselves)
 from cacr.ledger.item import ITEMS

@@ -1,4 +1,4 @@
-"""The unit of a ledger: one training with what is measured on it, named by all that decides it."""
+"""The unit of a ledger: one training with its measurements, identified by everything that influences it."""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 FORMAT = 1
-"""Version of a cell's record; part of its digest, because another version may measure otherwise."""
+"""Format version of a cell's record; part of its digest, because another version may measure differently."""
 
 Subject = Literal["encoder", "start"]
-"""What a cell measures: a trained encoder, or the weights before training and raw pixels beside them."""
+"""What a cell measures: a trained encoder, or the initial weights and raw pixels."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Cell:
 
     Attributes:
         subject: what is measured.
-        settings: of ``cacr.pretrain``, the seed among them; where data lies is no part of it.
-        evaluation: of ``cacr.evaluate``; empty where the training's own figures are all that is asked for.
+        settings: settings of ``cacr.pretrain``, including the seed, but not the location of data.
+        evaluation: settings of ``cacr.evaluate``; empty if only metrics of the training are needed.
     """
 
     subject: Subject
@@ -29,12 +29,12 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """Of the training and of the evaluation."""
+        """Seed of the training and of the evaluation."""
         return int(self.settings["seed"])
 
     @property
     def content(self) -> dict[str, Any]:
-        """Everything that decides the cell, as plain values."""
+        """Everything that influences the cell, as plain values."""
         whole = {
             "format": FORMAT,
             "subject": self.subject,
@@ -46,17 +46,17 @@ class Cell:
 
     @property
     def digest(self) -> str:
-        """Sixteen digits: equal for equal content only."""
+        """Sixteen digits that identify the content."""
         return _digest(self.content)
 
     @property
     def training(self) -> str:
-        """The same of the training alone: cells that judge one training in several ways share its run folder."""
+        """The same for the training alone: cells that evaluate one training in several ways share its run folder."""
         return _digest({name: self.content[name] for name in ("format", "settings")})
 
     @property
     def words(self) -> str:
-        """What it is, for progress and messages."""
+        """A description, for progress and messages."""
         names = ("recipe", "method", "framework", "objective", "data", "imbalance")
         parts = [str(self.settings[name]) for name in names if self.settings.get(name) not in (None, "none")]
         about = "before training" if self.subject == "start" else " ".join(parts)

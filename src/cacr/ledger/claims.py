@@ -1,4 +1,4 @@
-"""Does a table show what the paper claims: one contrast per claim, named beforehand, tested over seeds."""
+"""Test the paper's claims: one contrast per claim, defined in advance, tested over seeds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ FEWEST_SEEDS = 2
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, its contrast over seeds, and what follows.
+    """A claim, its contrast over seeds, and the verdict.
 
     Attributes:
-        claim: what was to be settled.
-        difference: of the contrast from zero; None with too few seeds.
+        claim: the claim.
+        difference: difference of the contrast from zero; None with too few seeds.
         verdict: ``confirmed``, ``contradicted``, ``not shown``, ``too few seeds`` or ``not run``.
     """
 

@@ -1,4 +1,4 @@
-"""An item as a figure: curves from the records, and what its runs draw themselves while they are there."""
+"""Draw an item as a figure: curves from the records, and figures of its runs if their folders exist."""
 
 import re
 from collections.abc import Mapping
@@ -23,14 +23,13 @@ NAMES = {
     "probe": "linear accuracy",
 }
 LIMITS = {"entropy": "max_entropy"}
-"""Figure -> the figure that is its largest possible value."""
+"""Metric -> the metric with its largest possible value."""
 
 
 def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger) -> list[Path]:
-    """Write what an item draws; returns the files.
+    """Draw the figures of an item; returns the files.
 
-    Curves need records alone. What is drawn from embeddings and pictures needs the run folders: those that are gone are
-    left out.
+    Curves only need records. Figures from embeddings and pictures need the run folders; missing ones are left out.
     """
     folder, files = ledger.path / "figures", list[Path]()
     drawn = [name for name in item.curves if name in NAMES]
@@ -47,7 +46,7 @@ def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger)
 
 
 def _runs(sheet: Sheet, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
-    """(column, seed) -> row -> its run folder, of those that are still there: some figures show them together."""
+    """(column, seed) -> row -> its run folder, if it still exists: some figures show several runs."""
     found: dict[tuple[str, int], dict[str, Path]] = {}
     for ((row, column), seed), cell in sheet.cells.items():
         if (run := ledger.run(cell)).exists():
@@ -56,7 +55,7 @@ def _runs(sheet: Sheet, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]
 
 
 def _curves(item: Item, scale: Scale, filled: Filled, drawn: list[str]) -> Figure:
-    """A row of axes for each figure, a column for each of the item's; lines are means over seeds."""
+    """One row of axes per metric, one column per column of the item; lines are means over seeds."""
     columns = [column.name for column in columns_at(item, scale)]
     figure = Figure(figsize=(4.5 * len(columns) + 2, 3 * len(drawn)), layout="constrained")
     grid = figure.subplots(len(drawn), len(columns), squeeze=False)
@@ -72,7 +71,7 @@ def _curves(item: Item, scale: Scale, filled: Filled, drawn: list[str]) -> Figur
 
 
 def _line(axes: Axes, number: int, system: str, name: str, records: Mapping[int, Record]) -> None:
-    """The mean of a figure over seeds, at the epochs that all of them have, and its largest possible value."""
+    """The mean of a metric over seeds, at the epochs that all of them have, and its largest possible value."""
     curves = [_points(record, name) for record in records.values() if name in record.curves]
     if not curves:
         return

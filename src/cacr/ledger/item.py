@@ -1,4 +1,4 @@
-"""A table or figure of the paper: its rows, columns and numbers, and the claims that it is to settle."""
+"""A table or figure of the paper: its rows, columns and numbers, and the claims to test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from cacr.registry import Registry
 
 @dataclass(frozen=True)
 class Row:
-    """A system that is compared.
+    """A system in a comparison.
 
     Attributes:
-        name: as in the paper.
-        settings: of ``cacr.pretrain`` that make it, at any scale: objective, options, views.
-        recipe: at the paper's scale; ``{data}`` and ``{part}`` are replaced by the column's. None: the paper quotes
-            the number from elsewhere, and there is nothing to train.
-        paper: settings beside the recipe at the paper's scale.
-        tuned: setting -> values that ``--tune`` tries, beside the learning rate.
-        longer: times the length of the other rows at the scale ``mini``.
+        name: name in the paper.
+        settings: settings of ``cacr.pretrain`` at any scale: objective, options, views.
+        recipe: recipe at the paper's scale; ``{data}`` and ``{part}`` are replaced by those of the column. None: the
+            paper quotes the number from another paper, and nothing is trained.
+        paper: settings in addition to the recipe at the paper's scale.
+        tuned: setting -> values that ``--tune`` tries, in addition to the learning rate.
+        longer: length at the scale ``mini``, as a multiple of the other rows.
     """
 
     name: str
@@ -34,19 +34,19 @@ class Column:
     """A measurement.
 
     Attributes:
-        name: as in the paper.
-        data: what encoders are trained on.
-        settings: of ``cacr.pretrain``, such as the imbalance.
-        evaluation: of ``cacr.evaluate`` at the paper's scale.
-        mini: whether ``mini`` has it; the data at hand are CIFAR-10's.
-        part: of a recipe's name, such as the encoder.
-        measure: which score of a record it shows: the protocol's name, and a space and a measure where that has
-            several; empty: that of the first protocol.
+        name: name in the paper.
+        data: training data.
+        settings: settings of ``cacr.pretrain``, such as the imbalance.
+        evaluation: settings of ``cacr.evaluate`` at the paper's scale.
+        mini: whether ``mini`` has this column; it uses CIFAR-10.
+        part: part of a recipe's name, such as the encoder.
+        measure: which score of a record is shown: the name of the protocol, followed by a space and a metric if it has
+            several; empty: the score of the first protocol.
         references: what is measured without training: ``untrained``, ``pixels``.
-        whole_start: whether more than an encoder is there before training, such as a text side: the reference then has
-            all settings of the first row.
-        smoke: of ``cacr.evaluate`` at the scale ``smoke``.
-        smoke_data: what encoders are trained on there.
+        whole_start: whether there is more than an encoder before training, such as a text encoder: the reference then
+            has all settings of the first row.
+        smoke: settings of ``cacr.evaluate`` at the scale ``smoke``.
+        smoke_data: training data at that scale.
     """
 
     name: str
@@ -70,7 +70,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says of a table, and the one number that settles it.
+    """A claim of the paper about a table, and the number that tests it.
 
     Attributes:
         text: the claim in a sentence.
@@ -82,7 +82,7 @@ class Claim:
 
     @classmethod
     def above(cls, text: str, better: Place, worse: Place) -> "Claim":
-        """That one place is above another."""
+        """The claim that one place is above another."""
         return cls(text, {better: 1.0, worse: -1.0})
 
 
@@ -95,16 +95,16 @@ class Item:
         title: one line.
         rows: systems.
         columns: measurements.
-        claims: each with its primary contrast, named before anything is run.
-        paper: row -> its numbers in the paper, in the order of the columns; None where there is none. The only
-            numbers of this software that are typed by hand.
+        claims: each with its primary contrast, defined before anything is run.
+        paper: row -> its numbers in the paper, in the order of the columns; None if there is none. These are the only
+            numbers in cacr that are typed by hand.
         needs: data, memory and time at the paper's scale.
-        tolerance: how far, in points, a number of the paper's scale may be from the paper's.
-        no_mini: why there is no ``mini``; empty where there is one.
-        curves: figures of a run that are drawn against epochs, for items that are figures.
+        tolerance: largest difference from the paper at the paper's scale, in points.
+        no_mini: why there is no ``mini``; empty if there is one.
+        curves: metrics of a run that are drawn over epochs, for items that are figures.
         draws: figures of ``cacr figures`` that each run draws.
         quantity: what the numbers are.
-        drop_from: the column that others of the same data are compared with, where the paper prints the loss.
+        drop_from: the column that others of the same data are compared with, if the paper prints the loss.
     """
 
     name: str
@@ -136,5 +136,5 @@ ITEMS: Registry[Item] = Registry("item")
 
 
 def add(item: Item) -> None:
-    """Make an item a choice of ``cacr reproduce``."""
+    """Register an item for ``cacr reproduce``."""
     ITEMS.register(item.name)(item)

@@ -1,4 +1,4 @@
-"""Small sets made of digits, for smoke runs of items on captions and on objects: nothing has to be fetched for them."""
+"""Small data sets made of digits, for smoke runs of items with captions and objects: nothing has to be downloaded."""
 
 import json
 import shutil
@@ -16,21 +16,21 @@ from cacr.data.registry import Part
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 CAPTIONED = 96
-"""Images with captions."""
+"""Number of images with captions."""
 
 SCENES: dict[Part, int] = {"train": 10, "test": 2}
-"""Scenes of each part; in the training part there is one for each digit."""
+"""Number of scenes per part; the training part has one per digit."""
 
 SIDE, MOST = 64, 3
-"""Of a scene: its side in pixels, and the most digits."""
+"""Side of a scene in pixels, and largest number of digits."""
 
 
 def made(name: str, root: Path) -> str:
-    """One of the sets, as commands name it; it is written where it is not there yet.
+    """Create one of the data sets if it does not exist; return its name for commands.
 
     Args:
         name: one of :data:`MADE`.
-        root: each set has a folder in it.
+        root: folder with one sub-folder per data set.
     """
     spec, write = MADE[name]
     folder = root / name
@@ -40,13 +40,13 @@ def made(name: str, root: Path) -> str:
         write(fresh)
         try:
             fresh.rename(folder)
-        except OSError:  # another process was quicker
+        except OSError:  # another process was faster
             shutil.rmtree(fresh)
     return spec.format(folder)
 
 
 def _write_captioned(folder: Path) -> None:
-    """Digits with a sentence each."""
+    """Digits with one sentence each."""
     images, labels = _digits("train", CAPTIONED)
     lines = []
     for number, (image, label) in enumerate(zip(images, labels, strict=True)):
@@ -66,7 +66,7 @@ MADE: dict[str, tuple[str, Callable[[Path], None]]] = {
     "digit-captions": ("pairs:{}/train.jsonl", _write_captioned),
     "digit-scenes": ("coco:{}", _write_scenes),
 }
-"""Name of a set -> how commands name it, its folder left open, and what writes it there."""
+"""Name of a data set -> its name for commands, without the folder, and the function that writes it."""
 
 
 def _write_part(folder: Path, part: Part) -> None:
@@ -98,7 +98,7 @@ def _write_part(folder: Path, part: Part) -> None:
 
 
 def _digits(part: Part, count: int) -> tuple[NDArray[np.uint8], list[int]]:
-    """So many digits of all kinds, (count, 28, 28, 3), and which they are."""
+    """``count`` digits of all classes, (count, 28, 28, 3), and their classes."""
     source = open_source("digits", part=part)
     assert source.labels is not None
     chosen = np.linspace(0, len(source) - 1, count).astype(np.int64)

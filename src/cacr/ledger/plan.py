@@ -1,4 +1,4 @@
-"""``cacr reproduce``: an item of the paper, from its cells to its table."""
+"""``cacr reproduce``: the plan of an item of the paper, from its cells to its table."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,13 @@ from cacr.shell import shell_words
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for.
+    """What the user asked for.
 
     Attributes:
         item: the table or figure.
-        scale: how large.
+        scale: the scale.
         seeds: number of seeds, from 0.
-        match: what ``mini`` holds equal.
+        match: what all rows of ``mini`` have in common.
         tune: whether settings are chosen by trials.
     """
 
@@ -39,7 +39,7 @@ class Plan:
         return cls(ITEMS[name], **more)
 
     def sheet(self, ledger: Ledger) -> tuple[Sheet, dict[Place, dict[str, Any]]]:
-        """The cells that are known now, and what trials have chosen so far."""
+        """The cells that are known now, and the settings that trials have chosen so far."""
         first = self._sheet({})
         if not self.tune:
             return first, {}
@@ -55,27 +55,27 @@ class Plan:
         """A cell by its digest.
 
         Raises:
-            UserError: there is none, or trials have to be run before it is known.
+            UserError: there is none, or trials have to be run first.
         """
         for cell in self.sheet(ledger)[0].every():
             if cell.digest == digest:
                 return cell
-        hint = "; with --tune most cells are known only when the trials are done" if self.tune else ""
+        hint = "; with --tune most cells are known only after the trials" if self.tune else ""
         raise UserError(f"{self.item.name} has no cell {digest}: `--print-cells` lists them{hint}")
 
     def options(self, out: Path, data_root: Path, *, download: bool) -> list[str]:
-        """The options of the command, for one cell of it."""
+        """The options of the command, for one of its cells."""
         told = ["--scale", self.scale, "--seeds", str(self.seeds), "--match", self.match]
         told += ["--out", str(out), "--data-root", str(data_root)]
         return told + ["--tune"] * self.tune + ["--download"] * download
 
     def filled(self, ledger: Ledger) -> tuple[Filled, dict[Place, dict[str, Any]]]:
-        """What is known of the item."""
+        """The results of the item so far."""
         sheet, chosen = self.sheet(ledger)
         return fill(self.item, sheet, ledger), chosen
 
     def draw(self, ledger: Ledger) -> list[Path]:
-        """Write the figures of the item; returns the files."""
+        """Draw the figures of the item; returns the files."""
         sheet, _ = self.sheet(ledger)
         return draw(self.item, self.scale, sheet, fill(self.item, sheet, ledger), ledger)
 

@@ -1,4 +1,4 @@
-"""What is kept of a cell for good: one small JSON file that says what was measured, with what, and on what."""
+"""The record of a cell: one small JSON file with the measurements and everything that they depend on."""
 
 import json
 import platform
@@ -21,15 +21,15 @@ class Record:
     """A finished cell.
 
     Attributes:
-        cell: all that decides it (:attr:`Cell.content`).
-        scores: protocol -> subject -> score in [0, 1]; several measures of one protocol have names of their own.
+        cell: everything that influences it (:attr:`Cell.content`).
+        scores: protocol -> subject -> score in [0, 1]; several metrics of one protocol have different names.
         resolved: the settings as the training resolved them.
         budget: images, views, steps and views seen.
-        curves: figure -> [epoch, value] pairs, as the training measured them.
-        verdict: of the diagnostics.
-        seconds: of ``training`` and ``evaluation``.
-        versions: of the software.
-        commit: of this software, where it runs from a checkout.
+        curves: metric -> [epoch, value] pairs of the training.
+        verdict: verdict of the diagnostics.
+        seconds: time of ``training`` and ``evaluation``.
+        versions: versions of the software.
+        commit: commit of cacr, if it runs from a checkout.
         machine: its processor.
     """
 
@@ -45,7 +45,7 @@ class Record:
     machine: str = field(default_factory=lambda: platform.processor() or platform.machine())
 
     def score(self, protocol: str, subject: str = "encoder") -> float | None:
-        """A score; None where it was not measured."""
+        """A score; None if it was not measured."""
         return self.scores.get(protocol, {}).get(subject)
 
 
@@ -53,7 +53,7 @@ _RECORD = TypeAdapter(Record)
 
 
 def commit() -> str:
-    """The commit of the checkout that this software runs from; empty where it is installed without one."""
+    """The commit of the checkout that cacr runs from; empty without a checkout."""
     here = Path(__file__).parent
     command = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
     try:
@@ -65,10 +65,10 @@ def commit() -> str:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A folder of records, and of what is at work.
+    """A folder of records, and of running cells.
 
     Attributes:
-        path: ``cells/`` holds a record for each finished cell, and says why others failed; ``runs/`` their run
+        path: ``cells/`` has a record per finished cell, and the reasons why others failed; ``runs/`` has their run
             folders, which may be removed.
     """
 
@@ -76,20 +76,20 @@ class Ledger:
 
     @property
     def cells(self) -> Path:
-        """Records: what is worth keeping."""
+        """Folder of the records, which are worth keeping."""
         return self.path / "cells"
 
     @property
     def made(self) -> Path:
-        """Small sets that smoke runs make for themselves."""
+        """Folder of small data sets that smoke runs create."""
         return self.path / "made"
 
     def run(self, cell: Cell) -> Path:
-        """The run folder of a cell, and of all others that judge the same training."""
+        """The run folder of a cell, shared by all cells of the same training."""
         return self.path / "runs" / cell.training
 
     def lock(self, cell: Cell) -> Path:
-        """Held by the process that works on a training."""
+        """The lock file of a training, locked by the process that works on it."""
         return self.path / "runs" / f"{cell.training}.lock"
 
     def file(self, cell: Cell) -> Path:
@@ -97,25 +97,25 @@ class Ledger:
         return self.cells / f"{cell.digest}.json"
 
     def failure_file(self, cell: Cell) -> Path:
-        """Why a cell failed."""
+        """The file that says why a cell failed."""
         return self.cells / f"{cell.digest}.failed.txt"
 
     def find(self, cell: Cell) -> Record | None:
-        """The record of a cell; None where it is not done.
+        """The record of a cell; None if it is not finished.
 
         Raises:
-            UserError: the file is damaged, or is the record of another cell.
+            UserError: the file is damaged, or belongs to another cell.
         """
         file = self.file(cell)
         if not file.exists():
             return None
-        record = read_json(file, _RECORD, hint="remove it, and the cell is run again")
+        record = read_json(file, _RECORD, hint="remove it to run the cell again")
         if record.cell != cell.content:
-            raise UserError(f"{file} is the record of another cell; remove it, and this one is run again")
+            raise UserError(f"{file} is the record of another cell: remove it to run this cell again")
         return record
 
     def failure(self, cell: Cell) -> str:
-        """Why a cell failed when it was last tried; empty where it did not."""
+        """Why a cell failed when it was last tried; empty if it did not fail."""
         file = self.failure_file(cell)
         return file.read_text(encoding="utf-8", errors="replace").strip() if file.exists() else ""
 
@@ -126,6 +126,6 @@ class Ledger:
         self.failure_file(cell).unlink(missing_ok=True)
 
     def fail(self, cell: Cell, why: str) -> None:
-        """Write down why a cell failed."""
+        """Store why a cell failed."""
         self.cells.mkdir(parents=True, exist_ok=True)
         write_atomically(self.failure_file(cell), f"{why}\n".encode())

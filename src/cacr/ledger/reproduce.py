@@ -1,4 +1,4 @@
-"""An item of the paper from its first cell to its table and figures."""
+"""Reproduce an item of the paper, from its first cell to its table and figures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from cacr.ledger.runner import Orders, cell_command, work_through
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What is known of an item.
+    """The results of an item.
 
     Attributes:
-        finished: whether nobody stopped it; a cell that failed does not stop the others.
+        finished: whether it was not stopped; a failed cell does not stop the others.
         text: the table with its claims, in Markdown.
         claims: each with its verdict.
         figures: files that were drawn.
@@ -30,21 +30,21 @@ class Reproduced:
 def orders_of(
     plan: Plan, out: Path, data_root: Path, *, download: bool, jobs: int, tell: Callable[[str], None]
 ) -> Orders:
-    """How the cells of a plan are worked on."""
+    """How the cells of a plan are run."""
     command = cell_command(plan.item.name, plan.options(out, data_root, download=download))
     return Orders(Ledger(out), data_root, download, jobs, command, tell)
 
 
 def work_on_plan(plan: Plan, orders: Orders) -> Reproduced:
-    """Work through the cells that have no record, then make the table of all that have one."""
+    """Run the cells that have no record, then make the table of all records."""
     finished = True
-    # Trials come first: what they choose decides what the other cells are.
+    # Trials come first: they decide the settings of the other cells.
     for _ in range(2 if plan.tune else 1):
         finished = finished and work_through(plan.sheet(orders.ledger)[0].every(), orders)
     return reproduced(plan, orders.ledger, finished=finished)
 
 
 def reproduced(plan: Plan, ledger: Ledger, *, finished: bool = True) -> Reproduced:
-    """The table and figures of what is there; nothing is run."""
+    """The table and figures of the existing records; nothing is run."""
     filled, _ = plan.filled(ledger)
     return Reproduced(finished, plan.text(ledger), filled.judged, plan.draw(ledger))

@@ -1,4 +1,4 @@
-"""Work through the cells of a ledger: one after the other, or several at a time in processes of their own."""
+"""Run the cells of a ledger: one after the other, or several at a time in separate processes."""
 
 import os
 import subprocess
@@ -19,15 +19,15 @@ _LAST_LINES = 3
 
 @dataclass(frozen=True)
 class Orders:
-    """How cells are worked on.
+    """How cells are run.
 
     Attributes:
-        ledger: where records go.
-        data_root: where named data sets lie.
-        download: whether data may be fetched.
-        jobs: cells at a time.
-        command: what runs cells of one training in a process of its own.
-        tell: gets a line for every cell that ends.
+        ledger: where records are stored.
+        data_root: folder of named data sets.
+        download: whether downloads are allowed.
+        jobs: number of cells at the same time.
+        command: the command that runs the cells of one training in a process.
+        tell: is called with one line per finished cell.
     """
 
     ledger: Ledger
@@ -39,9 +39,9 @@ class Orders:
 
 
 def work_through(cells: Sequence[Cell], orders: Orders) -> bool:
-    """Work on every cell that has no record; returns whether nobody stopped it.
+    """Run every cell that has no record; return whether it was not stopped.
 
-    A cell that fails is told and left; the next ones go on.
+    A failed cell is reported, and the next ones are run.
     """
     waiting = [cell for cell in cells if orders.ledger.find(cell) is None]
     told = _Told(len(waiting), orders.tell)
@@ -50,7 +50,7 @@ def work_through(cells: Sequence[Cell], orders: Orders) -> bool:
 
 
 class _Told:
-    """Says how far it is, and how long the rest will take."""
+    """Prints progress and the estimated time left."""
 
     def __init__(self, total: int, tell: Callable[[str], None]) -> None:
         self._total, self._tell = total, tell
@@ -73,8 +73,8 @@ def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
             orders.tell(str(error))
             return False
         except TakenCellError as error:
-            orders.tell(f"{error}; it is left to it")
-        except Exception:  # whatever it was, it is in the ledger, as it is of a cell in a process of its own
+            orders.tell(f"{error}: skipped")
+        except Exception:  # any error is stored in the ledger, as for a cell in another process
             told.ended(cell, orders.ledger.failure(cell))
         else:
             told.ended(cell)
@@ -82,7 +82,7 @@ def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
 
 
 def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
-    """Processes with an equal share of the cores; what they print goes to a file beside their run folders."""
+    """Processes with an equal share of the cores; their output goes to a file next to their run folders."""
     threads = max(1, (os.cpu_count() or 1) // orders.jobs)
     environment = {"OMP_NUM_THREADS": str(threads)} | dict(os.environ)
     waiting, running = list(cells), dict[str, tuple[Cell, subprocess.Popen[bytes]]]()
@@ -104,16 +104,16 @@ def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
                     del running[digest]
                     told.ended(cell, _failure(cell, process.returncode, orders.ledger))
             time.sleep(POLL_SECONDS)
-    except KeyboardInterrupt:  # the processes have got the signal too, and save what they have
+    except KeyboardInterrupt:  # the processes have received the signal too, and save their state
         for _, process in running.values():
             process.wait()
-        orders.tell("stopped; the same command goes on from here")
+        orders.tell("stopped; run the same command to continue")
         return False
     return True
 
 
 def _next(waiting: Sequence[Cell], running: Mapping[str, tuple[Cell, object]]) -> Cell | None:
-    """The first cell whose training nobody is at."""
+    """The first cell whose training is not running."""
     busy = {cell.training for cell, _ in running.values()}
     return next((cell for cell in waiting if cell.training not in busy), None)
 
@@ -123,11 +123,11 @@ def _log(ledger: Ledger, cell: Cell) -> Path:
 
 
 def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
-    """Why a process has left no record; empty where it has."""
+    """Why a process left no record; empty if it did."""
     if ledger.find(cell) is not None:
         return ""
     if code == 0 and not ledger.failure(cell):
-        return "another process works on it, and it is left to it"
+        return "another process works on it: skipped"
     if not ledger.failure(cell):
         lines = _log(ledger, cell).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         ended = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
@@ -136,11 +136,11 @@ def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
 
 
 Command = Callable[[Sequence[Cell]], list[str]]
-"""What runs some cells of one training, in a process of its own."""
+"""Creates the command that runs some cells of one training in a process."""
 
 
 def cell_command(item: str, options: Sequence[str]) -> Command:
-    """The command that runs cells of an item, with the options of the whole."""
+    """The command that runs cells of an item, with the options of the whole command."""
     return lambda cells: [
         *(sys.executable, "-m", "cacr", "reproduce", item),
         *options,
@@ -149,7 +149,7 @@ def cell_command(item: str, options: Sequence[str]) -> Command:
 
 
 def by_training(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells that judge the same training together: one process does them one after the other."""
+    """Group cells of the same training: one process runs them one after the other."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         found.setdefault(cell.training, []).append(cell)

@@ -1,8 +1,8 @@
-"""What an item becomes at a scale: the whole path in seconds, the same comparison on two cores, or the paper's own.
+"""The scales of an item: a test in seconds, the same comparison on two cores, or the paper's own.
 
-``smoke`` trains every row for a few steps on digits: it shows that everything works, and its numbers mean nothing.
-``mini`` shrinks the comparison to what a laptop can do and holds everything equal but what is compared. ``paper`` is
-the paper's protocol, through the recipes.
+``smoke`` trains every row for a few steps on digits: it shows that everything works, but its numbers mean nothing.
+``mini`` reduces the comparison to what a laptop can do; everything except the compared setting is equal. ``paper`` is
+the paper's protocol, with the recipes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,8 @@ Scale = Literal["smoke", "mini", "paper"]
 Match = Literal["views", "steps", "epochs"]
 
 VIEWS, STEPS, EPOCHS = 200_000, 312, 2
-"""Of a cell of ``mini``: views in all, or steps, or epochs, whichever is held equal. With four positives, 128 images a
-step and the default, they are the same length."""
+"""Length of a cell of ``mini``: total views, steps or epochs, depending on what is equal. With four positives, 128
+images per step and the default, the lengths are the same."""
 
 MINI: dict[str, Any] = {
     "data": "cifar10",
@@ -39,8 +39,8 @@ MINI: dict[str, Any] = {
     "measure_every_steps": 50,
     "keep_best": False,
 }
-"""Our start, which short runs need, and everything else that every row has in common. The precision is the machine's:
-a record tells it."""
+"""Our initial weights, which short runs need, and all other settings that every row has in common. The precision
+depends on the machine; a record stores it."""
 
 SMOKE: dict[str, Any] = MINI | {
     "data": "digits",
@@ -58,16 +58,16 @@ _OF_START = (
     *("data", "imbalance", "encoder", "width", "image_size", "preset"),
     *("first_layer", "weights", "recipe"),
 )
-"""Settings that decide the weights before training."""
+"""Settings that decide the initial weights."""
 
 _OF_METHOD = ("head", "dim", "optimizer", "base_lr", "weight_decay", "views")
-"""Settings that belong to a method, where a row names one."""
+"""Settings that belong to a method, if a row names one."""
 
 RATES = (0.12, 0.36, 1.08)
-"""``base_lr`` of the trials of ``--tune``."""
+"""``base_lr`` values of the trials of ``--tune``."""
 
 TRIAL_SEED = 1000
-"""Of all trials; seeds of what is reported are small."""
+"""Seed of all trials; seeds of reported cells are small."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Sheet:
 
     Attributes:
         cells: (row, column), seed -> the training.
-        references: column, seed -> the weights before training, and pixels.
-        trials: (row, column) -> settings that are tried, each with its cell; empty without ``--tune``.
+        references: column, seed -> the initial weights, and pixels.
+        trials: (row, column) -> settings to try, each with its cell; empty without ``--tune``.
     """
 
     cells: dict[tuple[Place, int], Cell] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Sheet:
     trials: dict[Place, list[tuple[dict[str, Any], Cell]]] = field(default_factory=dict)
 
     def every(self) -> list[Cell]:
-        """All cells that can be run now, each once, trials first."""
+        """All cells that can be run now, without repetitions, trials first."""
         tried = [cell for options in self.trials.values() for _, cell in options]
         whole = [*tried, *self.cells.values(), *self.references.values()]
         return list({cell.digest: cell for cell in whole}.values())
@@ -97,22 +97,24 @@ def rows_at(item: Item, scale: Scale) -> tuple[Row, ...]:
 
 
 def columns_at(item: Item, scale: Scale) -> tuple[Column, ...]:
-    """Columns that a scale has."""
+    """Columns of a scale."""
     if scale == "smoke":
         return item.columns[:1]
     return tuple(column for column in item.columns if scale == "paper" or column.mini)
 
 
 def require_scale(item: Item, scale: Scale, *, tune: bool) -> None:
-    """Refuse what an item has not.
+    """Refuse a scale that an item does not have.
 
     Raises:
-        UserError: there is no ``mini`` of it, or trials were asked of the paper's scale.
+        UserError: it has no ``mini``, or trials are not possible at the paper's scale.
     """
     if scale == "mini" and item.no_mini:
         raise UserError(f"{item.name} has no scale mini: {item.no_mini}; use --scale smoke or paper")
     if scale == "paper" and tune:
-        raise UserError("--tune is for --scale smoke and mini: the paper's scale has the paper's values")
+        raise UserError(
+            "--tune works only with --scale smoke and mini: the paper's scale uses the paper's values"
+        )
 
 
 def sheet_of(
@@ -128,11 +130,11 @@ def sheet_of(
 
     Args:
         item: the table or figure.
-        scale: how large.
-        seeds: of the cells that are reported.
-        match: what ``mini`` holds equal between rows.
+        scale: the scale.
+        seeds: seeds of the reported cells.
+        match: what all rows of ``mini`` have in common.
         tune: whether settings are chosen by trials; places that are not ``chosen`` have trials and no cells yet.
-        chosen: what trials have chosen already, by place.
+        chosen: settings that trials have already chosen, by place.
     """
     require_scale(item, scale, tune=tune)
     sheet, known = Sheet(), chosen or {}
@@ -158,7 +160,7 @@ def sheet_of(
 
 
 def _reference(row: Row, column: Column, scale: Scale, seed: int) -> Cell:
-    """What is there before training: one step, because a run folder holds the weights from before the first."""
+    """The state before training: one step, because a run folder has the weights before the first step."""
     whole = _settings(row, column, scale, "views")
     kept = {name: whole[name] for name in whole if name in _OF_START or column.whole_start}
     kept |= {"max_steps": 1, "batch_size": 16, "measure_every_epochs": 0, "seed": seed}
@@ -171,7 +173,7 @@ def _reference(row: Row, column: Column, scale: Scale, seed: int) -> Cell:
 def trials_of(row: Row) -> list[dict[str, Any]]:
     """Settings that ``--tune`` tries: each learning rate with each value of the row's own setting.
 
-    The same number for every row, so that none is tuned harder than another.
+    Every row has the same number of trials, so that the comparison is fair.
     """
     name, values = next(iter(row.tuned.items()), ("", (None, None)))
     own = [{} if value is None else {name: value} for value in values]
@@ -179,14 +181,14 @@ def trials_of(row: Row) -> list[dict[str, Any]]:
 
 
 def _trial(row: Row, column: Column, scale: Scale, match: Match, tried: Mapping[str, Any]) -> Cell:
-    """A training that is judged on held-out training images."""
+    """A training that is evaluated on held-out training images."""
     settings = _settings(row, column, scale, match) | dict(tried) | {"seed": TRIAL_SEED}
     settings |= {"measure_every_epochs": 0, "measure_every_steps": None}
     return Cell("encoder", settings, {**_evaluation(column, scale, TRIAL_SEED), "held_out": True})
 
 
 def _settings(row: Row, column: Column, scale: Scale, match: Match) -> dict[str, Any]:
-    """Of a training, but for its seed."""
+    """Settings of a training, without its seed."""
     if scale == "paper":
         recipe = str(row.recipe).format(data=column.data, part=column.part)
         return {"recipe": recipe, "data": column.data, **row.paper, **column.settings}
@@ -207,7 +209,7 @@ def _without(settings: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _evaluation(column: Column, scale: Scale, seed: int) -> dict[str, Any]:
-    """Of a cell; ``mini`` trains a linear classifier on features that are computed once."""
+    """Settings of the evaluation of a cell; ``mini`` trains a linear classifier on features that are computed once."""
     if scale == "paper":
         return {**column.evaluation, "seed": seed} if column.evaluation else {}
     if scale == "smoke":

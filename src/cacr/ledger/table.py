@@ -1,4 +1,4 @@
-"""A ledger's item as a table in Markdown: scores with their spread beside the paper's, claims, and what is missing."""
+"""An item as a Markdown table: scores with their spread, the paper's numbers, claims, and missing cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
 
 @dataclass(frozen=True)
 class Filled:
-    """What is known of an item.
+    """The results of an item.
 
     Attributes:
         scores: place -> seed -> score in the unit of the item.
@@ -35,7 +35,7 @@ class Filled:
 
 
 def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
-    """Gather the records of an item."""
+    """Collect the records of an item."""
     scores: dict[Place, dict[int, float]] = {}
     records: dict[Place, dict[int, Record]] = {}
     missing, failed = [], {}
@@ -64,7 +64,7 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
 def value_of(
     item: Item, column: Column, cell: Cell, record: Record, subject: str = "encoder"
 ) -> float | None:
-    """The number of a cell that an item shows: a score in percent, or seconds of a step."""
+    """The number of a cell that an item shows: a score in percent, or seconds per step."""
     if item.quantity.startswith("seconds"):
         return record.seconds.get("step") if subject == "encoder" else None
     if not cell.evaluation:
@@ -89,7 +89,7 @@ def table(
     lines += [*_rows(item, columns, filled), "", *(_claim(judged, scale) for judged in filled.judged), ""]
     lines += [*_lengths(filled), *chosen_in_words(chosen)]
     if missing := len({cell.digest for cell in filled.missing}):
-        lines.append(f"Not filled: {missing} cells have not been run, or failed.")
+        lines.append(f"Incomplete: {missing} cells have not been run, or failed.")
     lines += [f"Failed: {what}: {why}" for what, why in filled.failed.items()]
     lines += ["", f"    {command}"]
     return "\n".join(lines)
@@ -97,15 +97,13 @@ def table(
 
 def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
     if scale == "smoke":
-        return (
-            f"{item.quantity} after a few steps on digits: shows that everything runs, and says nothing else."
-        )
+        return f"{item.quantity} after a few steps on digits: this only shows that everything runs."
     if scale == "paper":
         return f"{item.quantity} at the paper's scale; its tolerance is {item.tolerance:g} points. Needs: {item.needs}."
     values = "settings tuned on held-out training images" if tuned else "the paper's temperatures, t+ and t-"
     return (
         f"{item.quantity} at the scale mini, equal {match} in every row, {values}; mean ± spread over seeds (number of "
-        "seeds); in brackets the paper's number, at its own scale."
+        "seeds); the paper's number, at its own scale, in brackets."
     )
 
 
@@ -138,18 +136,18 @@ def _cell(scores: Mapping[int, float], paper: float | None, digits: int) -> str:
 
 
 def _drop(base: Mapping[int, float], scores: Mapping[int, float]) -> str:
-    """How much is lost from another column, over the seeds that both have."""
+    """The mean difference from another column, over the seeds that both have."""
     lost = [base[seed] - scores[seed] for seed in base.keys() & scores.keys()]
     return f", drop {fmean(lost):.2f}" if lost else ""
 
 
 def _claim(judged: Judged, scale: Scale) -> str:
-    verdict = "a smoke run settles nothing" if scale == "smoke" else judged.words
+    verdict = "a smoke run shows nothing" if scale == "smoke" else judged.words
     return f"- {judged.claim.text} **{verdict}**"
 
 
 def _lengths(filled: Filled) -> list[str]:
-    """How long the trainings of each column were: equal views are not equal epochs."""
+    """The length of the trainings of each column: equal views are not equal epochs."""
     found: dict[str, set[str]] = {}
     for (_, column), records in filled.records.items():
         for record in records.values():

@@ -1,4 +1,4 @@
-"""Which settings the trials of ``--tune`` have chosen: by held-out training images, never by test labels."""
+"""The settings that the trials of ``--tune`` chose: by held-out training images, never by test labels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,9 @@ from cacr.ledger.scales import Sheet
 
 
 def choose(sheet: Sheet, ledger: Ledger) -> dict[Place, dict[str, Any]]:
-    """The best tried settings of every place whose trials are all done, or have failed.
+    """The best settings of every place whose trials are all finished or failed.
 
-    The first of equal ones wins. A place all of whose trials failed has no choice.
+    The first of equal ones is used. A place whose trials all failed has no choice.
     """
     chosen: dict[Place, dict[str, Any]] = {}
     for place, tried in sheet.trials.items():
@@ -29,7 +29,7 @@ def choose(sheet: Sheet, ledger: Ledger) -> dict[Place, dict[str, Any]]:
 
 
 def chosen_in_words(chosen: Mapping[Place, Mapping[str, Any]]) -> list[str]:
-    """A line per place."""
+    """One line per place."""
     return [
         f"{row}, {column}: " + " ".join(f"{name}={value}" for name, value in settings.items())
         for (row, column), settings in chosen.items()

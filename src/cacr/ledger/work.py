@@ -1,4 +1,4 @@
-"""Train and measure one cell; what is learned of it becomes its record."""
+"""Train and measure one cell, and store its record."""
 
 import fcntl
 import shutil
@@ -30,7 +30,7 @@ CURVES = (
     "knn",
     "probe",
 )
-"""Figures of a training that a record keeps."""
+"""Metrics of a training that a record stores."""
 
 
 PLACES = {
@@ -42,11 +42,11 @@ PLACES = {
     "coco": "coco:{}/coco",
     "cc3m": "wds:{}/cc3m/{{00000..00331}}.tar",
 }
-"""Sets that lie in the data root under a name of their own, as commands name them."""
+"""Data sets in the data root with their own names, as commands name them."""
 
 
 class InterruptedCellError(UserError):
-    """Somebody stopped the training; its checkpoint is there."""
+    """The training was stopped; its checkpoint exists."""
 
 
 class TakenCellError(UserError):
@@ -54,14 +54,14 @@ class TakenCellError(UserError):
 
 
 def work_on(cell: Cell, ledger: Ledger, data_root: Path, *, download: bool = False) -> Record:
-    """Train, measure, and keep the record; a cell that has one is not run again.
+    """Train, measure, and store the record; a cell with a record is not run again.
 
-    A training that was cut off goes on from its last checkpoint, to the same weights.
+    An interrupted training continues from its last checkpoint, with the same result.
 
     Raises:
-        InterruptedCellError: it was told to stop.
-        TakenCellError: another process is at it.
-        UserError: it cannot be done, and why; kept in the ledger, too.
+        InterruptedCellError: it was stopped.
+        TakenCellError: another process works on it.
+        UserError: it failed; the reason is also stored in the ledger.
     """
     with _lock(ledger.lock(cell)):
         if (known := ledger.find(cell)) is not None:
@@ -79,7 +79,7 @@ def work_on(cell: Cell, ledger: Ledger, data_root: Path, *, download: bool = Fal
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a file; whoever dies lets go of it."""
+    """Lock a file; the lock is released if the process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
@@ -92,19 +92,19 @@ def _lock(path: Path) -> Iterator[None]:
 def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
     started, folder = time.monotonic(), ledger.run(cell)
     if folder.exists() and not RunFolder(folder).holds_run:
-        shutil.rmtree(folder)  # it was ended before it had settings: there is nothing to go on from
+        shutil.rmtree(folder)  # it ended before its settings were written: there is nothing to continue
     values = dict(cell.settings) | where
     values["data"] = located(str(values["data"]), where["data_root"], ledger.made)
     outcome = pretrain(values, folder, resume=RunFolder(folder).holds_run, observe=observe)
     if outcome.status == "interrupted":
-        raise InterruptedCellError(f"{cell.words} was stopped; the same command goes on with it")
+        raise InterruptedCellError(f"{cell.words} was stopped; run the same command to continue")
     trained = time.monotonic()
     scores = _scores(cell, ledger, where) if cell.evaluation else {}
     run = Run.open(folder)
     curves = {name: [[round(x, 4), round(y, 6)] for x, y in run.points(name)] for name in CURVES}
     speeds = [row["images_per_second"] for row in run.rows if row.get("images_per_second")]
     seconds = {"evaluation": time.monotonic() - trained}
-    if outcome.status != "already finished":  # another cell has trained it
+    if outcome.status != "already finished":  # otherwise another cell has trained it
         seconds["training"] = trained - started
     if speeds:
         seconds["step"] = run.settings.batch_size / statistics.median(speeds)
@@ -121,12 +121,12 @@ def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
 
 
 def located(data: str, root: Path, own: Path) -> str:
-    """Data as the commands take it.
+    """The data as the commands take it.
 
     Args:
-        data: as a cell names it.
-        root: where named sets lie; those that are folders under their names, ImageNet-100 in ImageNet's.
-        own: where sets lie that smoke runs make.
+        data: name in a cell.
+        root: folder of named data sets; those that are folders with their names; ImageNet-100 is in ImageNet's folder.
+        own: folder of data sets that smoke runs create.
     """
     if data.startswith("suite:"):
         return f"suite:{root / data.removeprefix('suite:')}"
@@ -136,7 +136,7 @@ def located(data: str, root: Path, own: Path) -> str:
 
 
 def _scores(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Protocol -> subject -> score; of a suite also the mean over its sets."""
+    """Protocol -> subject -> score; for a suite also the mean over its data sets."""
     of_start, folder = cell.subject == "start", ledger.run(cell)
     values = {"baselines": (), **cell.evaluation, **where}
     values["data"] = located(str(values["data"]), where["data_root"], ledger.made)
@@ -153,10 +153,10 @@ def _scores(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> dict[str, dict
 
 
 def _suite_scores(report: SuiteReport, of_start: bool) -> dict[str, dict[str, float]]:
-    """Of every set, and the mean over sets.
+    """Scores of every data set, and their mean.
 
     Raises:
-        UserError: a set failed: a mean over the others would be another number.
+        UserError: a data set failed: a mean over the others would be a different number.
     """
     if report.failures:
         raise UserError("; ".join(map(str, report.failures)))

@@ -71,7 +71,7 @@ def test_a_killed_or_interrupted_training_ends_with_the_weights_of_one_that_was_
     with pytest.raises(_KilledError):  # before the state of this step is saved
         train_detector(_job(source, tmp_path / "parts", kill, recipe))
     assert [step for step, _ in list_checkpoints(tmp_path / "parts")] == [1]
-    with pytest.raises(StoppedError, match="after step 3 of 4; the same command goes on"):
+    with pytest.raises(StoppedError, match="after step 3 of 4; run the same command to continue"):
         train_detector(_job(source, tmp_path / "parts", interrupt, recipe))
     made: list[int] = []
     last = _job(source, tmp_path / "parts", lambda step, loss: made.append(step), recipe)

@@ -1,4 +1,4 @@
-"""What the large-scale items share: systems on ImageNet by their recipes, and how they are judged."""
+"""Shared parts of the large-scale items: systems on ImageNet by their recipes, and their evaluation."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FINETUNE_VIT: dict[str, Any] = FINETUNE | {
     "finetune.batch_size": 1024,
     "warmup": 5 / 150,
 }
-"""As MoCo v3 fine-tunes: DeiT's settings, 150 epochs of ViT-B."""
+"""Fine-tuning as in MoCo v3: DeiT's settings, 150 epochs of ViT-B."""
 
 BARLOW_TWINS = Row("Barlow Twins", {"method": "barlow_twins"}, "imagenet-barlow-twins")
 SIMSIAM = Row("SimSiam", {"method": "simsiam"}, "imagenet-simsiam")
@@ -36,5 +36,5 @@ def moco_row(name: str, recipe: str, **settings: Any) -> Row:
 
 
 def column(name: str, data: str = "imagenet") -> Column:
-    """What encoders that were trained on some data are worth on ImageNet-1K, by MoCo's probe."""
+    """Evaluate encoders trained on some data on ImageNet-1K, by MoCo's probe."""
     return Column(name, data, {}, LINEAR_MOCO)

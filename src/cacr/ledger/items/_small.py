@@ -1,7 +1,7 @@
-"""What the small-scale items share: the six systems of table 2, and columns of small data sets.
+"""Shared parts of the small-scale items: the six systems of table 2, and columns of small data sets.
 
-The paper divides the images of a batch by four where there are four positives. ``mini`` gives every row 640 views in a
-step.
+The paper divides the number of images per batch by four if there are four positives. ``mini`` gives every row 640
+views per step.
 """
 
 from typing import Any
@@ -55,7 +55,7 @@ def variant(name: str, base: Row, **changes: Any) -> Row:
 def small_columns(
     *data: str, imbalance: str = "none", mini: str = "cifar10", **settings: Any
 ) -> tuple[Column, ...]:
-    """A column for each data set, judged by the paper's probe; one of the data sets is that of ``mini``."""
+    """One column per data set, evaluated by the paper's probe; one of the data sets is that of ``mini``."""
     titles = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "stl10": "STL-10"}
     rule = "" if imbalance == "none" else f", {imbalance}"
     own = settings if imbalance == "none" else {"imbalance": imbalance, **settings}

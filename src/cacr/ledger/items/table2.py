@@ -1,7 +1,7 @@
 """Table 2: linear accuracy after pretraining on regular and unbalanced CIFAR.
 
 Claim: CACR is above the other objectives, and loses least where the data is unbalanced.
-Mini: CIFAR-10, quarter width, 200,000 views a cell, 3 minutes of one core each.
+Mini: CIFAR-10, quarter width, 200,000 views per cell, 3 minutes of one core each.
 """
 
 from cacr.ledger.item import Claim, Item, add

@@ -1,4 +1,4 @@
-"""Table A3: the signs of the weights, CIFAR-10, four positives, 128 images a batch.
+"""Table A3: the signs of the weights, CIFAR-10, four positives, 128 images per batch.
 
 Claim: far positives and near negatives are the ones to weigh.
 """
