@@ -137,7 +137,7 @@ def test_stl10_without_unlabeled_says_so(tmp_path: Path) -> None:
     source = open_source("stl10", root=tmp_path)
     assert len(source) == 2
     assert source.labels is not None and len(source.labels) == 2
-    assert "unlabeled_X.bin is missing" in source.notes[0] and "train alone" in source.notes[0]
+    assert "unlabeled_X.bin is missing" in source.notes[0] and "only the images of train" in source.notes[0]
 
 
 @pytest.mark.parametrize(("labels", "wrong"), [([1], "1 labels for 2 images"), ([1, 11], "not 1 to 10")])
