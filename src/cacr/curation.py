@@ -147,10 +147,10 @@ def _new_list(out: AnyPath, page: bool) -> list[Path]:
     """The paths of a list and its page; refuse existing files before anything is computed."""
     target = Path(out)
     require_new_file(target, (".csv",))
-    beside = [target.with_suffix(".html")] if page else []
-    for each in beside:
+    extra = [target.with_suffix(".html")] if page else []
+    for each in extra:
         require_new_file(each, (".html",))
-    return [target, *beside]
+    return [target, *extra]
 
 
 def _collect(run: AnyPath, data: AnyPath, settings: Mapping[str, Any], *, words: bool = False) -> Collection:

@@ -56,7 +56,7 @@ def first_to_say(message: str) -> bool:
     """Whether no other process of this run and machine has just printed the same message; always True for one process.
 
     If several processes meet the same error, only one prints it. An error that a single process meets is printed too,
-    whatever its rank.
+    for any rank.
     """
     group = [f"{name}={os.environ[name]}" for name in _TOGETHER if name in os.environ]
     if not group:

@@ -50,7 +50,7 @@ def _examine_data(target: str, root: Path, images: str | None) -> Iterator[str]:
     if found.examined - len(found.unreadable) < 2:
         yield "too few readable images: training needs at least two"
         return
-    with suppress(UserError):  # a part of a set that nobody trains on
+    with suppress(UserError):  # a part of the data that is not for training
         asked = PretrainSettings(data=target, data_root=root)
         yield f"memory for a run with default settings: {needed_memory(asked)}"
     yield from measure_speed(prepare(source, max_unreadable=1.0).source)

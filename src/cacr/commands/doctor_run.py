@@ -32,7 +32,7 @@ def examine_run(run: Run) -> Iterator[str]:
         wrong.append(f"there is no encoder yet; continue with: {resume_command(run.path)}")
     yield from (f"wrong: {text}" for text in wrong)
     healthy = True
-    with suppress(UserError):  # told above
+    with suppress(UserError):  # reported above
         if verdict := run.verdict:
             healthy = verdict.verdict == "healthy"
             yield in_words(verdict)

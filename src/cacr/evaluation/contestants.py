@@ -45,7 +45,7 @@ def contestants(
     settings: EvaluateSettings,
     *,
     quick: bool = False,
-    beside: tuple[str, ...] = (),
+    defaults: tuple[str, ...] = (),
     words: bool = False,
 ) -> list[Contestant]:
     """The encoder, followed by the baselines.
@@ -54,7 +54,7 @@ def contestants(
         run: A run folder, or anything else that :func:`cacr.encoders.load_encoder` takes.
         settings: Names the baselines.
         quick: Whether baselines take seconds, so that ``auto`` means all available ones.
-        beside: What ``auto`` means if they take longer.
+        defaults: What ``auto`` means if they take longer.
         words: Whether the text encoder is used: then ``start`` is the only possible baseline.
 
     Raises:
@@ -68,7 +68,7 @@ def contestants(
         encoder.text  # noqa: B018  (raises an error before any image is encoded, if there is no text encoder)
     origin = _origin(run, encoder)
     if settings.baselines == AUTO:
-        chosen = origin.baselines if quick else (*beside, *origin.needed_baselines)
+        chosen = origin.baselines if quick else (*defaults, *origin.needed_baselines)
         if words:
             chosen = ("start",) if origin.start is not None else ()
         make_baselines = {name: BASELINES[name] for name in chosen}

@@ -67,10 +67,10 @@ def _evaluate(run: str | Path, asked: Evaluation, progress: Progress | None) -> 
         raise UserError(f"{settings.data} has many data sets: use evaluate_suite")
     chosen = asked.protocols
     quick = all(options.quick for options in chosen.values())
-    beside = {options.beside for options in chosen.values()}
+    defaults = {options.default_baselines for options in chosen.values()}
     words = any(options.needs in ASK_WORDS for options in chosen.values())
     subjects = contestants(
-        run, settings, quick=quick, beside=beside.pop() if len(beside) == 1 else (), words=words
+        run, settings, quick=quick, defaults=defaults.pop() if len(defaults) == 1 else (), words=words
     )
     require_fit(subjects, chosen)
     parts = by_need(chosen)

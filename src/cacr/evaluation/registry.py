@@ -32,7 +32,7 @@ class ProtocolSettings(Settings):
     needs: ClassVar[Needs] = "labels"
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def default_baselines(self) -> tuple[str, ...]:
         """Default baselines, if the protocol is not ``quick``."""
         return ()
 

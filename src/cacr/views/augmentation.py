@@ -97,11 +97,11 @@ class Augmentation:
         )
         for name in ("flip", "jitter", "grey", "blur", "solarise"):
             value = getattr(self, name)
-            check(0 <= value <= 1, f"{name} is {value}; it is a probability and must lie in [0, 1]")
+            check(0 <= value <= 1, f"{name} is {value}; it is a probability and must be in [0, 1]")
         for name in ("brightness", "contrast", "saturation"):
             value = getattr(self, name)
-            check(0 <= value <= 100, f"{name} is {value}; it must lie in [0, 100]")
-        check(0 <= self.hue <= 0.5, f"hue is {self.hue}; it must lie in [0, 0.5]")
+            check(0 <= value <= 100, f"{name} is {value}; it must be in [0, 100]")
+        check(0 <= self.hue <= 0.5, f"hue is {self.hue}; it must be in [0, 0.5]")
         check(
             self.blur_kernel % 2 == 1 and self.blur_kernel >= 1,
             f"blur_kernel is {self.blur_kernel}; it must be odd and positive",
@@ -112,7 +112,7 @@ class Augmentation:
         )
         low, high = self.blur_sigma
         check(0 < low <= high, f"blur_sigma is {low},{high}; it must satisfy 0 < low <= high")
-        check(0 <= self.threshold <= 1, f"threshold is {self.threshold}; it must lie in [0, 1]")
+        check(0 <= self.threshold <= 1, f"threshold is {self.threshold}; it must be in [0, 1]")
         return found
 
     def describe(self) -> str:

@@ -230,7 +230,8 @@ def _assembled(
     size: Any = preprocess.get("size") or getattr(visual, "image_size", 224)
     side = int(size[0] if isinstance(size, list | tuple) else size)
     mean, std = (
-        _three(preprocess.get(key), usual) for key, usual in zip(("mean", "std"), _STATISTICS, strict=True)
+        _three(preprocess.get(key), default)
+        for key, default in zip(("mean", "std"), _STATISTICS, strict=True)
     )
     kind: Literal["bilinear", "bicubic"] = (
         "bilinear" if preprocess.get("interpolation") == "bilinear" else "bicubic"

@@ -61,8 +61,8 @@ class DetectorSettings(ProtocolSettings):
     save_minutes: float = Field(10.0, gt=0, le=1e6, description="minutes between two checkpoints")
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """Also train from scratch with a short recipe, which takes little time."""
+    def default_baselines(self) -> tuple[str, ...]:
+        """A detector from scratch with the short recipe, which takes little time; none with others."""
         return ("scratch",) if self.recipe == "mini" else ()
 
 

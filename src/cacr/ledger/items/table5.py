@@ -35,7 +35,7 @@ add(
             "CACR (K=1)": (69.5, 64.5, 61.9),
             CACR: (70.4, 66.1, 64.5),
         },
-        needs=f"{NEEDS}; WebVision and ImageNet-22K beside it (1.5 TB)",
+        needs=f"{NEEDS}; also WebVision and ImageNet-22K (1.5 TB)",
         no_mini=NO_MINI,
         drop_from=REGULAR,
     )

@@ -1,8 +1,8 @@
 """Table A12: zero-shot accuracy on ImageNet-1K after training on images with captions (CC3M), ResNet-50.
 
 Claim: CACR between images and captions is above CLIP.
-Protocol: 32 epochs, then CLIP's 80 sentences around every class name. The paper trained CLIP again (19.2) beside the
-published number (19.8).
+Protocol: 32 epochs, then CLIP's 80 sentences around every class name. The paper trained CLIP again (19.2) and also
+quotes the published number (19.8).
 """
 
 from cacr.ledger.item import Claim, Column, Item, Row, add
