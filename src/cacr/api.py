@@ -309,7 +309,7 @@ def reproduce(
         item: its name (``table2``, ``figureA3``); ``cacr reproduce --list`` lists them all.
         scale: ``smoke``, ``mini`` or ``paper``.
         seeds: number of seeds, from 0.
-        match: what all rows of ``mini`` have in common.
+        match: what is equal in all rows of ``mini``.
         tune: choose learning rate and temperature of every row by trials on held-out training images.
         out: folder of the ledger.
         data_root: folder of named data sets.

@@ -102,8 +102,8 @@ class PretrainSettings(Settings):
         0.1, ge=0, le=1, description="stop if more than this share of the images is unreadable"
     )
 
-    encoder: str = Field("auto", description="small_alexnet, resnet18, resnet50, or any timm name")
-    width: Width | Auto = Field("auto", description="multiplies the number of channels of small_alexnet")
+    encoder: str = Field("auto", description="network: small_alexnet, resnet18, resnet50, or any timm name")
+    width: Width | Auto = Field("auto", description="factor on the number of channels of small_alexnet")
     image_size: ImageSize | Auto = Field("auto", description="side of a view, in pixels")
     channels: Channels | Auto = Field(
         "auto", description="number of channels of the images; auto: that of the data"
@@ -214,7 +214,7 @@ class PretrainSettings(Settings):
     )
     optimizer: Literal["auto", OptimizerName] = Field(
         "auto",
-        description="sgd, lars, adam or adamw; auto: adamw for transformers and captions, else sgd",
+        description="optimiser: sgd, lars, adam or adamw; auto: adamw for transformers and captions, else sgd",
     )
     lr: Rate | Auto = Field("auto", description="peak learning rate; auto: base_lr x images per step / 256")
     base_lr: float | None = Field(
@@ -259,10 +259,10 @@ class PretrainSettings(Settings):
     clip_grad: float | None = Field(None, gt=0, description="largest norm of the gradient; none: no clipping")
 
     precision: Literal["auto", Precision] = Field(
-        "auto", description="float32 or bf16; auto: bf16 if the processor has it"
+        "auto", description="number format: float32 or bf16; auto: bf16 if the processor has it"
     )
     channels_last: bool = Field(True, description="memory layout of images and convolutions")
-    accelerator: Accelerator = Field("auto", description="cpu or cuda; auto: cuda if there is a GPU")
+    accelerator: Accelerator = Field("auto", description="device: cpu or cuda; auto: cuda if there is a GPU")
     devices: int = Field(1, ge=1, le=1024, description="number of processes on this machine")
     nodes: int = Field(1, ge=1, le=10_000, description="number of machines")
     workers: WorkerCount | Auto = Field("auto", description="number of processes that decode image files")
@@ -396,5 +396,5 @@ class EvaluateSettings(Settings):
     )
     batch_size: int = Field(256, ge=1, le=1_000_000, description="images per forward pass")
     workers: WorkerCount | Auto = Field("auto", description="number of processes that decode image files")
-    accelerator: Accelerator = Field("auto", description="cpu or cuda; auto: cuda if there is a GPU")
+    accelerator: Accelerator = Field("auto", description="device: cpu or cuda; auto: cuda if there is a GPU")
     seed: int = Field(0, ge=0, le=MOST_SEED, description="seed of splits, draws and classifiers")

@@ -26,7 +26,7 @@ EncoderArgument = Annotated[
     typer.Argument(
         parser=path,
         metavar="ENCODER",
-        help="A run folder, an exported file or folder, timm:NAME[@FILE], or a checkpoint of other software.",
+        help="A run folder, an exported file or folder, timm:NAME, timm:NAME@FILE, or a checkpoint of other software.",
     ),
 ]
 PartOption = Annotated[str, typer.Option(help="Which part of the data: pretrain, train or test.")]
@@ -135,7 +135,9 @@ def evaluate(
 
 def embed(
     run: EncoderArgument,
-    data: Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")],
+    data: Annotated[
+        str, typer.Argument(help="A folder of images, or the name of a data set; see `cacr list sources`.")
+    ],
     out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz, .parquet or .csv.")],
     reader: Annotated[
         str | None,
@@ -188,7 +190,10 @@ def search(
         str,
         typer.Argument(help="An image file, the name or number of an image in the data, or words in quotes."),
     ],
-    data: Annotated[str, typer.Option(help="Images to search: a folder, or a name; see `cacr list`.")],
+    data: Annotated[
+        str,
+        typer.Option(help="Images to search: a folder, or the name of a data set; see `cacr list sources`."),
+    ],
     k: Annotated[int, typer.Option("--k", min=1, help="Number of images to find.")] = 10,
     out: Annotated[
         Path | None, typer.Option(parser=path, help="Also draw the images found: .png, .jpg or .webp.")
@@ -272,7 +277,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="hub, timm, torch, onnx, torchvision or detectron2; see `cacr list formats`.",
+            help="Format: hub, timm, torch, onnx, torchvision or detectron2; see `cacr list formats`.",
         ),
     ],
     out: Annotated[

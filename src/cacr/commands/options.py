@@ -15,10 +15,11 @@ from cacr.reading.settings import parse_assignment, read_settings_file
 def setting(kind: type[Settings], name: str) -> Any:
     """The command-line option of a setting; its help, default and checks come from ``config.py``."""
     field = kind.model_fields[name]
+    about = field.description or ""
     default = "" if field.default is None or field.is_required() else f" (default: {field.default})"
     return typer.Option(
         "--" + name.replace("_", "-"),
-        help=f"{field.description}{default}",
+        help=f"{about[:1].upper()}{about[1:]}{default}.",
         show_default=False,
         metavar="VALUE",
     )
@@ -39,7 +40,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting by name (see `cacr list settings`); may be repeated.",
+        help="Any other setting by name (see `cacr list`); may be repeated.",
     ),
 ]
 DataRoot = Annotated[str | None, pretrain_setting("data_root")]

@@ -12,7 +12,9 @@ from cacr.errors import UserError
 
 
 def reproduce(
-    item: Annotated[str, typer.Argument(help="table2, tableA4, figure3, ...", show_default=False)] = "",
+    item: Annotated[
+        str, typer.Argument(help="Table or figure: table2, tableA4, figure3, ...", show_default=False)
+    ] = "",
     scale: Annotated[
         Literal["smoke", "mini", "paper"],
         typer.Option(
@@ -22,7 +24,7 @@ def reproduce(
     ] = "mini",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of seeds, from 0.")] = 3,
     match: Annotated[
-        Literal["views", "steps", "epochs"], typer.Option(help="What all rows of mini have in common.")
+        Literal["views", "steps", "epochs"], typer.Option(help="What is equal in all rows of mini.")
     ] = "views",
     tune: Annotated[
         bool,

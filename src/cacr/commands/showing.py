@@ -127,7 +127,8 @@ def views(
         Path, typer.Option(parser=path, help="Picture to write: .png, .jpg or .webp; it must not exist.")
     ],
     data: Annotated[
-        str | None, typer.Argument(help="A folder of images, or a name; see `cacr list`.")
+        str | None,
+        typer.Argument(help="A folder of images, or the name of a data set; see `cacr list sources`."),
     ] = None,
     number: Annotated[int, typer.Option(min=1, help="Number of images to show.")] = 8,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,

@@ -19,7 +19,9 @@ from cacr.commands.options import (
 from cacr.errors import UserError
 from cacr.shell import shell_words
 
-DataArgument = Annotated[str, typer.Argument(help="A folder of images, or a name; see `cacr list`.")]
+DataArgument = Annotated[
+    str, typer.Argument(help="A folder of images, or the name of a data set; see `cacr list sources`.")
+]
 FeaturesOption = Annotated[
     Path | None,
     typer.Option(
@@ -43,7 +45,7 @@ def select(
     by: Annotated[
         str,
         typer.Option(
-            help="typical, coverage, k-means++, uncertain, outliers or duplicates; see `cacr list ways`."
+            help="Way to select: typical, coverage, k-means++, uncertain, outliers or duplicates; see `cacr list ways`."
         ),
     ] = "typical",
     number: Annotated[

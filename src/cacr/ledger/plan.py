@@ -23,7 +23,7 @@ class Plan:
         item: the table or figure.
         scale: the scale.
         seeds: number of seeds, from 0.
-        match: what all rows of ``mini`` have in common.
+        match: what is equal in all rows of ``mini``.
         tune: whether settings are chosen by trials.
     """
 

@@ -132,7 +132,7 @@ def sheet_of(
         item: the table or figure.
         scale: the scale.
         seeds: seeds of the reported cells.
-        match: what all rows of ``mini`` have in common.
+        match: what is equal in all rows of ``mini``.
         tune: whether settings are chosen by trials; places that are not ``chosen`` have trials and no cells yet.
         chosen: settings that trials have already chosen, by place.
     """
