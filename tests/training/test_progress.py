@@ -41,7 +41,7 @@ def test_the_pace_is_a_weighted_mean_of_the_steps() -> None:
     weights = [math.prod(kept[n + 1 :]) for n in range(len(durations))]
     seconds = sum(w * d for w, d in zip(weights, durations, strict=True))
     pace = paced(durations, Clock())
-    assert pace.seconds_a_step == pytest.approx(seconds / sum(weights))
+    assert pace.seconds_per_step == pytest.approx(seconds / sum(weights))
     assert pace.images_per_second == pytest.approx(8 * sum(weights) / seconds)
 
 
@@ -79,7 +79,7 @@ def test_what_lies_between_steps_counts_by_its_mean() -> None:
         paced([0.2] * 10, clock, pace)
         clock.now += 5
         pace.skip()
-    assert pace.seconds_a_step == pytest.approx(0.2)
+    assert pace.seconds_per_step == pytest.approx(0.2)
     assert pace.left(100) == pytest.approx(100 * 0.2 + 10 * 5)
 
 

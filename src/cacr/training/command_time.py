@@ -38,7 +38,7 @@ FIRST_LOOK = 1.4
 READER_SECONDS = 0.3
 """Seconds to fit the reader in addition to encoding: 1.0, 3.4 and 9.4 s in total for 300, 1,425 and 4,096 images."""
 
-PAGE_SECONDS, PAGE_SECONDS_AN_IMAGE, MAPPED = 2.2, 0.005, 2000
+PAGE_SECONDS, PAGE_SECONDS_PER_IMAGE, MAPPED = 2.2, 0.005, 2000
 """Seconds to write the report in addition to reading and encoding images: map, neighbours and pictures. 2.2 + 0.005
 min(n, 2000) for n images, because not all go through t-SNE. In total 4.3, 13.7 and 23.0 s for 300, 1,500, 4,000."""
 
@@ -98,7 +98,7 @@ def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
         seen = command.reading + FORWARD_COST * view
         reader, page = min(READER_IMAGES, command.images), min(PAGE_IMAGES, command.images)
         rest += command.opening + (reader + page) * seen + page * command.reading
-        made = PAGE_SECONDS + PAGE_SECONDS_AN_IMAGE * min(MAPPED, page)
+        made = PAGE_SECONDS + PAGE_SECONDS_PER_IMAGE * min(MAPPED, page)
         rest += command.slowed * (READER_SECONDS + made)
         if every := settings.measure_every_epochs:
             look = command.measured * VIEWS_WORTH * view + command.slowed * LOOK_SECONDS

@@ -47,7 +47,7 @@ class Pace:
         self._last = now
 
     @property
-    def seconds_a_step(self) -> float:
+    def seconds_per_step(self) -> float:
         """Recent seconds per step; 0 before the first step."""
         return self._seconds / self._steps if self._steps else 0.0
 
@@ -58,7 +58,7 @@ class Pace:
 
     def left(self, steps: int) -> float:
         """Estimated seconds for ``steps`` more steps, including the work between them."""
-        return steps * (self.seconds_a_step + self._between / max(1, self._made))
+        return steps * (self.seconds_per_step + self._between / max(1, self._made))
 
     @property
     def spent(self) -> float:

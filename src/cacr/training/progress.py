@@ -106,7 +106,7 @@ class TrainingProgress:
         since = self._clock() - self._shown
         if self._bar:
             return since >= BAR_SECONDS
-        return self._enabled and since + self.pace.seconds_a_step > PLAIN_SECONDS
+        return self._enabled and since + self.pace.seconds_per_step > PLAIN_SECONDS
 
     def update(self, *, step: int, epoch: int, loss: float, seen: str | None = None) -> None:
         """Show the state after ``step`` steps, in epoch ``epoch``.
