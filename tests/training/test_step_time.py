@@ -16,10 +16,10 @@ from cacr.training.step_time import PATIENCE, _Watch, measure_step
 from tests.conftest import TINY
 
 
-def _timed(durations: list[float], *, seconds: float, ahead: int = 0) -> tuple[float, int]:
+def _timed(durations: list[float], *, seconds: float, ahead: int = 0, burst: int = 1) -> tuple[float, int]:
     """Seconds of a step, and how many steps were made, when they take so long in turn, the last one for ever."""
     now = [100.0]
-    watch, made = _Watch(seconds, ahead, lambda: now[0]), 0
+    watch, made = _Watch(seconds, ahead, lambda: now[0], burst), 0
     while True:
         now[0] += durations[min(made, len(durations) - 1)]
         made += 1
@@ -54,6 +54,18 @@ def test_a_single_step_of_a_very_slow_machine_is_enough() -> None:
     a_step, made = _timed([5.0], seconds=4)
     assert a_step == pytest.approx(5.0)
     assert 5.0 * made <= PATIENCE * 4 + 5.0
+
+
+def test_a_disturbance_of_a_second_does_not_count() -> None:
+    """A mean over twelve steps would be 12 % too long."""
+    a_step, _ = _timed([1.0] * 6 + [1.7, 1.7] + [1.0] * 20, seconds=12)
+    assert a_step == pytest.approx(1.0)
+
+
+def test_steps_that_come_in_bursts_are_taken_together() -> None:
+    """Three quick steps and a long wait: four workers that cannot keep up, a second per step."""
+    a_step, _ = _timed([0.1, 0.1, 0.1, 3.7] * 10, seconds=20, ahead=3, burst=4)
+    assert a_step == pytest.approx(1.0)
 
 
 @pytest.mark.trains
