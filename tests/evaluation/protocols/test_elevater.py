@@ -251,7 +251,7 @@ def test_results_say_the_metric(run: Path, tmp_path: Path) -> None:
     stored = json.loads(next((run / "evaluation").glob("fewshot-pets-5-per-class-*.json")).read_text())
     assert stored["metric"] == result.metric == "mean-per-class"
     assert any("nine settings" in note for note in stored["notes"])
-    different = "pets here: 3 classes, 18 training and 9 test images; in the benchmark 37, 3,680 and 3,669"
+    different = "pets here: 3 classes, 18 training and 9 test images; in the benchmark: 37, 3,680 and 3,669"
     assert sum(note.startswith(different) for note in stored["notes"]) == 1
     assert known_set("pets").difference(37, 3680, 3669) == ""
 
