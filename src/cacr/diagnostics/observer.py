@@ -111,7 +111,7 @@ class RunObserver:
         stored = write_verdict(self._job.run.verdict, verdict)
         stop = verdict.verdict in STOPPING and self._job.settings.on_collapse == "stop"
         if verdict.verdict != self._told:
-            self._console.print(in_words(stored))
+            self._console.print(in_words(stored), soft_wrap=True)
             if verdict.verdict in STOPPING and not stop:
                 self._console.print("  (with --on-collapse stop, the run would end here)")
             self._told = verdict.verdict
