@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # Bytecode is kept even where the environment says otherwise: every process that a test starts would compile the package.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo gates test test-slow test-all test-portable lint install format browser docs
+.PHONY: demo gates test test-slow test-all test-portable lint install format browser docs tutorials
 
 demo: install
 	$(BIN)/cacr demo
@@ -22,6 +22,7 @@ gates: install
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	MYPY_NUM_WORKERS=auto $(BIN)/mypy
 
 test: lint
@@ -43,6 +44,11 @@ docs: install
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -j auto -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Runs every block of the tutorials and puts what it printed on their pages: about 40 minutes of two cores.
+# DATA is a folder with the sets that they use: pets, caltech101, flickr-mini. NAMES="cluster" chooses pages.
+tutorials: install
+	$(BIN)/python docs/tutorials/run.py $(NAMES) $(if $(DATA),--data $(DATA))
 
 # For the tests of the report page, where no Chromium is installed already; needs the network.
 browser: install
