@@ -45,8 +45,8 @@ docs: install
 	$(BIN)/python -m sphinx -W --keep-going -j auto -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Runs every block of the tutorials and puts what it printed on their pages: about 40 minutes of two cores.
-# DATA is a folder with the sets that they use: pets, caltech101, flickr-mini. NAMES="cluster" chooses pages.
+# Runs every block of the tutorials and puts what it printed on their pages: a few minutes. NAMES="cluster" chooses pages,
+# DATA is a folder with data sets for those that use some.
 tutorials: install
 	$(BIN)/python docs/tutorials/run.py $(NAMES) $(if $(DATA),--data $(DATA))
 
