@@ -48,6 +48,8 @@ docs: install
 # Runs every block of the tutorials and puts what it printed on their pages: a few minutes. NAMES="cluster" chooses pages,
 # DATA is a folder with data sets for those that use some.
 tutorials: install
+	@$(BIN)/python -c "import pytorch_lightning" 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python docs/tutorials/run.py $(NAMES) $(if $(DATA),--data $(DATA))
 
 # For the tests of the report page, where no Chromium is installed already; needs the network.
