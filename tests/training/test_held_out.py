@@ -33,7 +33,7 @@ def test_a_twentieth_of_some_thousands_is_held_out_by_the_seed() -> None:
         assert sorted([*part.source.labels, *part.training.labels]) == list(range(4000))
         assert part.source.labels.tolist() == part.indices == part.taken
     assert parts[0].indices == parts[1].indices != parts[2].indices
-    assert "200 images" in parts[0].note and "not trained on" in parts[0].note
+    assert "200 images" in parts[0].note and "held out from training" in parts[0].note
 
 
 @pytest.mark.parametrize(
