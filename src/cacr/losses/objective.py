@@ -123,7 +123,7 @@ class PairObjective(Objective):
 
     - ``loss(embeddings, labels)``, (rows, dim) and integer (rows,): rows with the same label are positives;
     - ``loss(pairs)`` with the result of a builder of :mod:`cacr.losses.engine.pairs` for momentum keys, a queue or
-    texts.
+      texts.
     """
 
     takes: frozenset[Input] = frozenset({"pairs", "views"})
