@@ -216,7 +216,7 @@ def test_too_many_unreadable_images_stop_the_run(tmp_path: Path, workers: int) -
         (root / f"{number:03}.png").write_bytes(b"")
     source = open_source(str(root))
     with pytest.raises(
-        UserError, match=r"3 of 20 images cannot be read, more than the limit of 10% .*\n.*00\d\.png"
+        UserError, match=r"3 of 20 images cannot be read, more than the limit of 10%.*\n.*00\d\.png"
     ) as caught:
         list(Loader(source, batch_size=4, seed=0, crop=plain_crop, workers=workers).epoch(0))
     assert "Traceback" not in str(caught.value)
@@ -299,7 +299,7 @@ def _make(count: int, **options: int) -> Callable[[], Loader]:
     ("make", "message"),
     [
         (_make(5, batch_size=8), "5 images, fewer than a batch of 8; choose a batch size of at most 5"),
-        (_make(9, batch_size=1), "a batch of 1 is too small"),
+        (_make(9, batch_size=1), "batch size 1 is too small"),
         (_make(9, batch_size=3, world_size=2), "choose 4 or more"),
     ],
 )

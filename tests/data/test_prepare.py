@@ -37,7 +37,7 @@ def test_damage_is_left_out_and_listed(mixed: Path) -> None:
 
 def test_more_than_a_tenth_stops(mixed: Path) -> None:
     with pytest.raises(
-        UserError, match=r"4 of 20 images cannot be read, more than the limit of 10% [\s\S]*half\.jpg"
+        UserError, match=r"4 of 20 images cannot be read, more than the limit of 10%[\s\S]*half\.jpg"
     ):
         prepare(open_source(str(mixed)))
 
