@@ -241,7 +241,7 @@ def test_weights_of_another_encoder_are_refused_and_nothing_changes(tmp_path: Pa
 
 def test_unsafe_and_damaged_files_are_refused(tmp_path: Path) -> None:
     torch.save({"state_dict": {}, "code": Fraction(1)}, tmp_path / "unsafe.pt")
-    with pytest.raises(UserError, match="not read for safety"):
+    with pytest.raises(UserError, match="not read, for safety"):
         load_weights(make(), tmp_path / "unsafe.pt")
     (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04 and nothing")
     with pytest.raises(UserError, match="not a readable weights file"):

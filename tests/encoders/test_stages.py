@@ -113,7 +113,7 @@ def test_a_frozen_stage_of_a_transformer_holds_the_positions_too() -> None:
 
 
 def test_encoders_that_cannot_have_maps_are_refused() -> None:
-    with pytest.raises(UserError, match=r"images of one size, .* Swin work"):
+    with pytest.raises(UserError, match=r"images of only one size, .* Swin work"):
         Stages(build_encoder("xcit_nano_12_p16_224", image_size=32))
     with pytest.raises(UserError, match=r"not known in timm.* Swin work"):
         encoder = build_encoder("resnet18", image_size=32)
@@ -121,5 +121,5 @@ def test_encoders_that_cannot_have_maps_are_refused() -> None:
         Stages(encoder)
     with pytest.raises(UserError, match="takes 1 channels, but detectors need RGB"):
         Stages(build_encoder("resnet18", image_size=32, channels=1))
-    with pytest.raises(UserError, match="resnet18 has 5 stages"):
+    with pytest.raises(UserError, match="resnet18 has only 5 stages"):
         Stages(build_encoder("resnet18", image_size=96), frozen=6)

@@ -95,7 +95,7 @@ def test_a_batch_that_fits_is_named_and_where_none_does_smaller_images(
 
     ask(1e12)
     with pytest.raises(
-        UserError, match=r"64 images of up to 128 x 128 pixels .* batch_size=(\d+)"
+        UserError, match=r"64 images of up to 128 x 128 pixels, .* batch_size=(\d+)"
     ) as refused:
         ask(2e8)
     fitting = int(str(refused.value).rsplit("=", 1)[1])
