@@ -60,7 +60,7 @@ def test_what_is_left_out_is_told(run: Path, tmp_path: Path) -> None:
     (data / "red" / "0.png").write_bytes(b"no image")
     (data / "red" / "1.png").write_bytes(b"no image")
     out = tmp_path / "features.npz"
-    with pytest.raises(UserError, match=r"at most 10% may be[\s\S]*max_unreadable"):
+    with pytest.raises(UserError, match=r"more than the limit of 10%[\s\S]*max_unreadable"):
         embed_source(run, str(data), out)
     (note,) = open_source(str(data)).notes
     written = embed_source(run, str(data), out, part="train", max_unreadable=0.3)

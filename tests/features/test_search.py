@@ -81,7 +81,7 @@ def test_stored_features_give_the_same_and_others_are_refused(
     other = parts["features"] + rng.normal(size=parts["features"].shape).astype(np.float32)
     for path, message in (
         (lambda: changed(features=other), "differ from those of this encoder"),
-        (lambda: changed(features=parts["features"][:, :7]), "of dimension 7, this encoder gives"),
+        (lambda: changed(features=parts["features"][:, :7]), "of dimension 7, but this encoder gives"),
         (lambda: changed(features=parts["features"] * np.nan), "not an .npz file of `cacr embed`"),
         (lambda: changed(index=parts["index"] + 9999), "other names"),
         (lambda: changed(name=parts["name"][:3]), "not an .npz file of `cacr embed`"),
