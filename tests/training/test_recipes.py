@@ -101,7 +101,7 @@ def test_a_dry_run_needs_neither_data_nor_a_folder() -> None:
     assert result.exit_code == 0, result.output
     # ResNet-50 without classifier, and a head of 2048 x 2048 and 2048 x 128 with biases
     count = 23_508_032 + 2048 * 2048 + 2048 + 2048 * 128 + 128
-    assert _row(result.output, "parameters").startswith(f"{count:,} trained, {count:,} held")
+    assert _row(result.output, "parameters").startswith(f"{count:,} trained, {count:,} not trained")
     assert _row(result.output, "negatives").startswith(
         "65,791 per query: the queue (full after 256 steps), and"
     )

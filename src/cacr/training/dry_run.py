@@ -100,8 +100,8 @@ def _describe(
     share = -(-batch // world)
     rows = {
         "data": f"{data.name}: {data.images:,} images, about {data.side} px",
-        "parameters": f"{_count(trained):,} trained, {_count(held):,} not trained "
-        f"({_count(list(method.encoder.parameters())):,} of them the encoder that is saved)"
+        "parameters": f"{_count(trained):,} trained, {_count(held):,} not trained; "
+        f"the encoder that is saved has {_count(list(method.encoder.parameters())):,}"
         if held
         else f"{_count(trained):,} ({_count(list(method.encoder.parameters())):,} of them the encoder)",
         "negatives": method.negatives_text(batch, keyed_views(settings)),
