@@ -1,4 +1,4 @@
-"""Every page of the docs: its commands exist with their options and settings, its links lead somewhere, its words are spelled."""
+"""Every page of the docs: its commands exist with their options and settings, and its links lead somewhere."""
 
 import re
 import shlex
@@ -43,7 +43,8 @@ EVALUATION = {*EvaluateSettings.named(), *set().union(*PROTOCOL_SETTINGS.values(
 def _commands(text: str) -> Iterator[str]:
     """Lines that begin with ``cacr`` in blocks of code, and such code in sentences."""
     text = re.sub(r"\\\n\s*", " ", text)
-    yield from re.findall(r"^(?:\$ )?(cacr .*)$", "\n".join(re.findall(r"```(?:bash|console)\n(.*?)```", text, re.DOTALL)), re.MULTILINE)
+    for block in re.findall(r"```(?:bash|console)\n(.*?)```", text, re.DOTALL):
+        yield from re.findall(r"^(?:\$ )?(cacr .*)$", block, re.MULTILINE)
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     yield from re.findall(r"^ {4,}(cacr .*)$", text, re.MULTILINE)
     yield from (code.replace("\n", " ") for code in re.findall(r"(?<!`)`(cacr [^`]+)`(?!`)", text))
@@ -63,7 +64,9 @@ def test_commands_have_options_and_settings_that_exist(page: Path) -> None:
             continue
         assert name in COMMANDS, line
         command = COMMANDS[name]
-        flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+        flags = {
+            flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)
+        }
         flags |= {"--help", "-h", "--debug"}
         given = [argument.split("=", 1)[0] for argument in arguments if re.match(r"-\w|--\w", argument)]
         if name != "bench":  # hands its arguments on

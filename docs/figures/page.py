@@ -1,6 +1,6 @@
-"""Photograph parts of a run's page, side by side, with a Chromium that is installed.
+"""Photograph parts of a run's page, side by side: ``python docs/figures/page.py runs/photos docs/figures/run.png``.
 
-    python docs/figures/page.py runs/photos docs/figures/run.png
+A Chromium must be installed.
 """
 
 import argparse
@@ -19,6 +19,7 @@ GAP = 24
 
 
 def main() -> None:
+    """Read the arguments and write the picture."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("run", type=Path, help="a run folder, or a page")
     parser.add_argument("out", type=Path, help="the picture: .png")
@@ -38,6 +39,7 @@ def main() -> None:
 
 
 def photograph(page: Path, parts: list[str], width: int) -> list[Image.Image]:
+    """The parts of a page that CSS selectors name, in a window of this width."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

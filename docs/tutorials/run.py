@@ -31,9 +31,12 @@ LINES = 14, 26
 
 
 def main() -> int:
+    """Run the pages that were named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME", help="pages without .md (default: all)")
-    parser.add_argument("--data", type=Path, help="folder whose sub-folders the tutorials use: pets, flickr-mini")
+    parser.add_argument(
+        "--data", type=Path, help="folder whose sub-folders the tutorials use: pets, flickr-mini"
+    )
     parser.add_argument("--work", type=Path, default=Path("runs/tutorials"), help="where they run")
     options = parser.parse_args()
     names = options.names or sorted(page.stem for page in HERE.glob("*.md") if page.stem != "index")

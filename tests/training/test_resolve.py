@@ -138,9 +138,7 @@ def test_local_crops_need_an_encoder_of_any_size() -> None:
     asked = PretrainSettings(
         data="arrays", preset="multicrop-swav", encoder="small_alexnet", image_size=64, positions="fixed"
     )
-    with pytest.raises(
-        SettingsError, match=r"(?s)one size.*64 and 27 px.*positions is a setting of transf"
-    ):
+    with pytest.raises(SettingsError, match=r"(?s)one size.*64 and 27 px.*positions is a setting of transf"):
         resolve(asked, _source(200, 64), world_size=1, device=CPU)
 
 
