@@ -60,14 +60,14 @@ def _sorted_by(run: Run, encoder: str, classes: Path, tmp_path: Path, stored: Se
     chosen = tmp_path / "chosen.csv"
     code, text = run("select", encoder, classes, "--number", 5, *stored, "--out", chosen)
     assert code == 0 and "5 of 40 images selected" in text and "tensors from" in text, text
-    words = shlex.split(text.split("all others: ")[1])
+    words = shlex.split(text.split("all other images: ")[1])
     assert words[:4] == ["cacr", "predict", encoder, str(classes)] and str(stored[1]) in words
     labels = tmp_path / "some.csv"
     files = sorted((classes / "train").rglob("*.png"))[::2]
     labels.write_text("path,label\n" + "".join(f"{file},{file.parent.name}\n" for file in files))
     words[words.index("--labels") + 1] = str(labels)
     code, text = run(*words[1:])
-    assert code == 0 and "20 guesses" in text and "tensors from" in text
+    assert code == 0 and "20 predictions" in text and "tensors from" in text
     code, text = run("group", encoder, classes, *stored, "--number", 2, "--out", tmp_path / "groups.csv")
     assert code == 0 and "40 images in 2 groups" in text and "tensors from" in text
 

@@ -51,7 +51,7 @@ def test_a_selection_is_a_list_for_other_commands(
     code, text = run("select", untrained, photos, "--number", 9, "--by", "coverage", "--out", out)
     assert code == 0 and "9 of 45 images selected by coverage" in text and out.with_suffix(".html").exists()
     assert len(_rows(out)) == 9 and {row["path"] for row in _rows(out)} <= set(map(str, photos.iterdir()))
-    command = shlex.split(text.split("all others: ")[1])
+    command = shlex.split(text.split("all other images: ")[1])
     assert command[:4] == ["cacr", "predict", str(untrained), str(photos)]
     code, text = run("embed", untrained, photos, "--images", out, "--out", tmp_path / "few.npz")
     assert code == 0 and "9 images of the pretrain part" in text
@@ -78,10 +78,10 @@ def test_what_comes_next_sees_the_same_images(
     given = ("--images", some, "--labels", labels)
     code, text = run("select", untrained, photos, "--by", "uncertain", "--out", tmp_path / "next.csv", *given)
     assert code == 0 and f"add its rows to {labels}" in text
-    words = shlex.split(text.split("all others: ")[1])
+    words = shlex.split(text.split("all other images: ")[1])
     assert words[:6] == ["cacr", "predict", str(untrained), str(photos), "--labels", str(labels)]
     code, text = run(*words[1:])
-    assert code == 0 and "16 guesses" in text
+    assert code == 0 and "16 predictions" in text
     words = shlex.split(text.split("label next: ")[1])
     assert words[words.index("--images") + 1] == str(some) and run(*words[1:])[0] == 0
     code, text = run("doctor", photos, "--images", some, "--data-root", tmp_path)
