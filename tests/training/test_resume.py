@@ -259,7 +259,7 @@ def test_a_damaged_checkpoint_falls_back_and_the_run_ends_with_the_same_bits(
     newest.write_bytes(newest.read_bytes()[:-1])
     capsys.readouterr()
     assert pretrain({}, out, resume=True, observe=observe).step == STEPS
-    assert "fallingbacktothepreviouscheckpoint" in "".join(capsys.readouterr().out.split())
+    assert "usingthepreviouscheckpoint" in "".join(capsys.readouterr().out.split())
     _assert_equal_runs(uninterrupted, out)
 
 
