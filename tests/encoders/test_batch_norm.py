@@ -81,5 +81,5 @@ def test_channels_last_is_kept() -> None:
 def test_a_batch_that_does_not_divide_is_an_error() -> None:
     layer = nn.BatchNorm1d(4)
     normalise_per_view(layer, 2)
-    with pytest.raises(ValueError, match="5 inputs cannot be 2 views"):
+    with pytest.raises(ValueError, match="5 inputs cannot be divided into 2 views"):
         layer(torch.randn(5, 4))

@@ -56,5 +56,5 @@ def test_a_batch_that_does_not_fit_is_refused_with_a_setting_that_would(
 def test_a_fixed_batch_that_does_not_fit_is_refused(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     free = _learning(task, 20)
     monkeypatch.setattr(room, "free_memory", lambda: free)
-    with pytest.raises(UserError, match="images of 16 px needs more memory"):
+    with pytest.raises(UserError, match="images of 16 px needs more than"):
         PROTOCOLS["fewshot-finetune"](task, FewShotSettings(labels_per_class=30, draws=1))

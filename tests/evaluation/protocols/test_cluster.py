@@ -78,5 +78,5 @@ def test_the_protocol_finds_classes_without_labels(
     assert result.score == matched_accuracy(kept["labels"], kept["clusters"]) > 0.6
     assert result.also["NMI"] == pytest.approx(_nmi(kept["labels"], kept["clusters"]), rel=1e-9)
     assert result.also["ARI"] == pytest.approx(_ari(kept["labels"], kept["clusters"]), rel=1e-9)
-    with pytest.raises(UserError, match="36 training images for 37 clusters"):
+    with pytest.raises(UserError, match="36 training images are too few for 37 clusters"):
         evaluate_run(run, {**values, "clusters": 37})
