@@ -25,7 +25,7 @@ def _timed(durations: list[float], *, seconds: float, ahead: int = 0, burst: int
         made += 1
         if watch.step():
             now[0] += 1000  # what happens afterwards is no step
-            return watch.seconds_a_step(), made
+            return watch.seconds_per_step(), made
 
 
 def test_the_first_step_does_not_count() -> None:

@@ -1,8 +1,8 @@
-"""Bytes of the tensors that exist at the same time while a module works, found without computing or holding any.
+"""Count the bytes of tensors that exist at the same time while a module works, without computing or storing them.
 
-Every operation is carried out on fake tensors: they have shapes, types, strides and lifetimes, autograd and autocast
-treat them as real ones, and there are no numbers behind them. So the peak holds what a formula forgets: the gradients
-on their way back, the copies in bf16, what a layer needs only while it works.
+Every operation runs on fake tensors. They have shapes, types, strides and lifetimes but no values, and autograd and
+autocast treat them as real ones. So the peak includes what a formula forgets: gradients during the backward pass,
+copies in bf16, and what a layer needs only while it works.
 """
 
 import copy
@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 _CPU = torch.device("cpu")
 
 _LARGE = 2**62
-"""Where a module asks for the number in an integer tensor: a queue that counts its keys is then full."""
+"""The value of an integer tensor, if a module asks for it: a queue that counts its keys is then full."""
 
 
 def _batch_norm(

@@ -1,4 +1,4 @@
-"""The memory that a run will need, before anything of it is loaded: a sum of named parts."""
+"""Estimate the memory that a run needs before it is loaded, as a sum of named parts."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,21 @@ from cacr.training.passes import LOOKS, count_passes, view_sizes
 from cacr.training.resolve import Described
 
 KERNELS = 30_000_000
-"""Code that torch generates for the shapes of a step, and parts of libraries that are read when first used."""
+"""Bytes of code that torch generates for the shapes of a step, and of libraries that are loaded at first use."""
 
 PAGE = 250_000_000
-"""What the libraries, the map and the pictures of a run's page take."""
+"""Bytes for the libraries, the map and the pictures of a run's report."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """Memory of one process, its decoding processes included.
+    """Memory of one process, including its decoding processes.
 
     Attributes:
-        parts: bytes by what they are for.
-        resident: bytes of them that the process holds already.
-        processes: that need as much each, on this machine.
-        on_device: names of the parts that lie on a GPU where there is one.
+        parts: bytes by purpose.
+        resident: bytes of them that the process already holds.
+        processes: number of processes on this machine that need as much each.
+        on_device: names of the parts that are on a GPU, if there is one.
     """
 
     parts: dict[str, int]
@@ -40,7 +40,7 @@ class Need:
 
     @property
     def more(self) -> int:
-        """Bytes that all processes of this machine have yet to take."""
+        """Bytes that all processes of this machine will request in addition."""
         return self.processes * (self.total - self.resident)
 
     def device_bytes(self) -> int:
@@ -53,7 +53,7 @@ class Need:
         return ", ".join(f"{name} {gigabytes(size, 2)}" for name, size in ordered)
 
     def in_words(self, parts: int = 3) -> str:
-        """What is needed, for what in the main, and what is free."""
+        """The need, its largest parts, and the free memory."""
         each = f" in each of {self.processes} processes" if self.processes > 1 else ""
         return (
             f"about {gigabytes(self.total, 2)}{each} ({self.largest(parts)}); {gigabytes(free_memory())} free"
@@ -65,20 +65,20 @@ def training_need(
 ) -> Need:
     """The most memory that a process holds at once, from the first step to the page of the run.
 
-    Nothing is computed: a step, a measurement and the encoding for the page are gone through with tensors that
-    have no values.
+    Nothing is computed: a step, a measurement and the encoding for the report are simulated with tensors that have
+    no values.
 
     Args:
-        settings: of the run.
-        data: its images; those in memory are resident already.
-        processes: in all.
-        machines: that these are on.
-        page: whether the page of the run follows.
+        settings: settings of the run.
+        data: its images; those in memory are already resident.
+        processes: number of processes in total.
+        machines: number of machines that they run on.
+        page: whether the report of the run follows.
     """
     share = -(-settings.batch_size // processes)
     passes = count_passes(settings, share)
     step = round(HOLES * passes.step) + _others_embeddings(settings, share, processes)
-    # the optimiser's numbers are gone when the page is made
+    # the state of the optimiser is released before the report is made
     paging = page * (round(HOLES * passes.paging) + PAGE - passes.states)
     crops = sum(settings.channels * size**2 * count for size, count in view_sizes(settings).items())
     parts = {
@@ -102,5 +102,5 @@ def _others_embeddings(settings: ResolvedSettings, share: int, processes: int) -
 
 
 def _kept_crops(settings: ResolvedSettings, data: Described) -> int:
-    """Crops of the measured images, one of evaluation among them; they are kept from one measurement to the next."""
+    """Crops of the measured images, which are kept from one measurement to the next."""
     return min(KEPT_BYTES, data.measured * settings.channels * settings.image_size**2 * sum(LOOKS))

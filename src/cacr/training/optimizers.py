@@ -39,9 +39,6 @@ DEFAULTS = {
 """SGD by ``benchmarks/sweep.py`` (the paper has 0.12, with other first weights), Adam as in the paper's ResNet-50
 experiments, LARS and AdamW as in MoCo v3."""
 
-USUAL = DEFAULTS
-"""The former name; ``passes.py`` still imports it."""
-
 
 def build_optimizer(settings: ResolvedSettings, method: Framework) -> Optimizer:
     """The optimiser of all trainable weights; the training loop sets the rate of each group before every step."""

@@ -1,4 +1,4 @@
-"""What the passes of a run need beside what is in memory already, each gone through on tensors without values."""
+"""Estimate the memory of the passes of a run by simulating each with tensors without values."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,11 +15,11 @@ from cacr.training.build import make_views_of
 from cacr.training.held_out import MEASURED_AT_ONCE
 from cacr.training.live import live_peak, make_fake
 from cacr.training.networks import build_method
-from cacr.training.optimizers import USUAL
+from cacr.training.optimizers import DEFAULTS
 from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
 
 PAGE_IMAGES = 256
-"""Images that are encoded at once for the page of a run."""
+"""Images that are encoded at once for the report of a run."""
 
 _NO_SHAPE = RESUMABLE | {
     *("seed", "images", "imbalance", "imbalance_seed", "held_out", "measured_images", "max_unreadable"),
@@ -36,18 +36,18 @@ _NO_SHAPE = RESUMABLE | {
         "clip_grad",
     ),
 }
-"""Settings that change no tensor of a pass."""
+"""Settings that do not change the shape of any tensor."""
 
 
 class Passes(NamedTuple):
     """Bytes.
 
     Attributes:
-        weights: of the weights, and of what is held beside them: their average, a momentum encoder, a queue.
-        states: the optimiser's numbers.
-        step: alive at once in a step, beside these.
-        measuring: alive at once in a measurement.
-        paging: alive at once when images are encoded for the page.
+        weights: the weights, and what is stored with them: their average, a momentum encoder, a queue.
+        states: the state of the optimiser.
+        step: the most that exists at once in a step, in addition to these.
+        measuring: the most that exists at once in a measurement.
+        paging: the most that exists at once when images are encoded for the report.
     """
 
     weights: int
@@ -59,14 +59,14 @@ class Passes(NamedTuple):
 
 @dataclass(frozen=True)
 class _Shapes:
-    """Settings, equal to others when all tensors have the same shapes."""
+    """Settings that compare equal if all tensors have the same shapes."""
 
     key: str
     settings: ResolvedSettings = field(compare=False)
 
 
 def count_passes(settings: ResolvedSettings, images: int) -> Passes:
-    """The passes of a process with so many images of each batch; those of the same shapes are counted once."""
+    """The passes of a process with this number of images per batch; results are cached by shape."""
     return _count(_Shapes(settings.model_dump_json(exclude=set(_NO_SHAPE)), settings), images)
 
 
@@ -79,14 +79,14 @@ def _count(shapes: _Shapes, images: int) -> Passes:
             method = method.to(memory_format=torch.channels_last)
     weights = sum(t.nbytes for t in (*method.parameters(), *method.buffers()))
     trained = sum(p.nbytes for p in method.parameters() if p.requires_grad)
-    states = USUAL[settings.optimizer].states * trained
+    states = DEFAULTS[settings.optimizer].states * trained
     weights += trained if settings.average else 0
     with alone():
         return Passes(weights, states, *_peaks(settings, method, images))
 
 
 def view_sizes(settings: ResolvedSettings) -> dict[int, int]:
-    """Views of an image, by their side."""
+    """Number of views per image, by their size in pixels."""
     sizes: dict[int, int] = {}
     for view in make_views_of(settings).augmentations:
         sizes[view.size] = sizes.get(view.size, 0) + 1
@@ -94,11 +94,11 @@ def view_sizes(settings: ResolvedSettings) -> dict[int, int]:
 
 
 LOOKS = MEASURED_VIEWS, 1 + STRONG_VIEWS
-"""Views of an image in a measurement: random ones, which are encoded together, and others beside them."""
+"""Views per image in a measurement: random ones, which are encoded together, and the others."""
 
 
 def _peaks(settings: ResolvedSettings, method: Framework, images: int) -> tuple[int, int, int]:
-    """Bytes of a step with its gradients, of a measurement and of the page."""
+    """Bytes of a step with its gradients, of a measurement and of the report."""
     mode, bf16 = make_fake(method), settings.precision == "bf16"
 
     def look(count: int, *, bf16: bool) -> int:
@@ -120,8 +120,8 @@ def _peaks(settings: ResolvedSettings, method: Framework, images: int) -> tuple[
 def _step_peak(settings: ResolvedSettings, method: Framework, mode: FakeTensorMode, images: int) -> int:
     """Bytes of a step.
 
-    Of a batch in many chunks two are gone through, and then the loss of all embeddings: the larger of both counts,
-    and the views of all images are there meanwhile.
+    For a batch in many chunks, two chunks are simulated, and then the loss of all embeddings. The larger one counts,
+    in addition to the views of all images.
     """
     chunk = images if settings.encode_chunk is None else -(-images // -(-images // settings.encode_chunk))
     counted, bf16 = min(images, 2 * chunk), settings.precision == "bf16"

@@ -60,7 +60,7 @@ class _Watch:
             self._ends.append(now)
         return False
 
-    def seconds_a_step(self) -> float:
+    def seconds_per_step(self) -> float:
         """The mean time of the measured steps; of many bursts, that of the middle half.
 
         Something else that runs on the machine for a second or two would otherwise be taken for its speed.
@@ -99,4 +99,4 @@ def measure_step(job: Training, seconds: float, clock: Clock = time.monotonic) -
                     break
     finally:
         job.loader.close()
-    return float(fabric.broadcast(watch.seconds_a_step()))
+    return float(fabric.broadcast(watch.seconds_per_step()))
