@@ -68,6 +68,11 @@ def test_steps_that_come_in_bursts_are_taken_together() -> None:
     assert a_step == pytest.approx(1.0)
 
 
+def test_one_very_slow_step_ends_the_warm_up_and_counts() -> None:
+    """Twenty quick steps and one of a minute: nothing is known of what follows, so all of them are averaged."""
+    assert _timed([0.1] * 20 + [60.0], seconds=4, ahead=1000) == (pytest.approx(62 / 21), 21)
+
+
 @pytest.mark.trains
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_real_steps_are_timed_and_the_model_is_thrown_away(

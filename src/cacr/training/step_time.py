@@ -18,7 +18,7 @@ LEAST_STEPS = 3
 """Number of steps to average over, if they are not very slow."""
 
 LEAST_BURSTS = 4
-"""From so many bursts of steps on, the slowest and the fastest quarter do not count."""
+"""With this number of bursts or more, the slowest and the fastest quarter of them do not count."""
 
 PATIENCE = 4
 """Limit of warm-up and measurement, as a multiple of the time of a measurement, if steps are slow."""
@@ -39,25 +39,20 @@ class _Watch:
 
     def __init__(self, seconds: float, ahead: int, clock: Clock, burst: int = 1) -> None:
         self._seconds, self._ahead, self._clock, self._burst = seconds, ahead, clock, burst
-        self._began = clock()
-        self._made = 0
-        self._ends: list[float] = []
+        self._ends = [clock()]  # of the steps, after the beginning of the first one
+        self._warm = 0  # the last step of the warm-up; 0: none, and every step counts
 
     def step(self) -> bool:
         """Call this after each step; returns whether it was the last one."""
         now = self._clock()
-        self._made += 1
-        spent = now - self._began
-        if self._ends:
-            self._ends.append(now)
-            long_enough = now - self._ends[0] >= self._seconds and len(self._ends) > LEAST_STEPS
-            return long_enough or spent >= PATIENCE * self._seconds
+        self._ends.append(now)
+        made, spent = len(self._ends) - 1, now - self._ends[0]
         if spent >= PATIENCE * self._seconds:
-            # a single step may take minutes: then the warm-up is the whole measurement
-            self._ends = [self._began + spent * step / self._made for step in range(self._made + 1)]
             return True
-        if spent >= self._seconds or self._made > max(1, self._ahead):
-            self._ends.append(now)
+        if self._warm:
+            return now - self._ends[self._warm] >= self._seconds and made - self._warm >= LEAST_STEPS
+        if spent >= self._seconds or made > max(1, self._ahead):
+            self._warm = made
         return False
 
     def seconds_per_step(self) -> float:
@@ -65,11 +60,11 @@ class _Watch:
 
         Something else that runs on the machine for a second or two would otherwise be taken for its speed.
         """
-        ends = self._ends[:: self._burst]
-        if len(ends) <= LEAST_BURSTS:
-            return (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
-        times = sorted((b - a) / self._burst for a, b in pairwise(ends))
-        return mean(times[len(times) // 4 : len(times) - len(times) // 4])
+        ends = self._ends[self._warm :]
+        bursts = sorted((b - a) / self._burst for a, b in pairwise(ends[:: self._burst]))
+        if not self._warm or len(bursts) < LEAST_BURSTS:  # a single step may take minutes
+            return (ends[-1] - ends[0]) / (len(ends) - 1)
+        return mean(bursts[len(bursts) // 4 : len(bursts) - len(bursts) // 4])
 
 
 def measure_step(job: Training, seconds: float, clock: Clock = time.monotonic) -> float:
@@ -84,8 +79,9 @@ def measure_step(job: Training, seconds: float, clock: Clock = time.monotonic) -
     """
     fabric, position, meter = job.fabric, Position(), Meter()
     job.model.train()
-    ahead = -(-BATCHES_AHEAD * job.settings.workers // job.settings.accumulate)
-    watch = _Watch(seconds, min(ahead, job.total_steps), clock, max(1, job.settings.workers))
+    workers, accumulate = job.settings.workers, job.settings.accumulate
+    ahead, burst = -(-BATCHES_AHEAD * workers // accumulate), max(1, -(-workers // accumulate))
+    watch = _Watch(seconds, min(ahead, job.total_steps), clock, burst)
     keeping = kept_memory() if fabric.device.type == "cpu" else nullcontext()
     try:
         with keeping, closing(groups(job, position, meter)) as batches:
