@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -51,15 +52,15 @@ def _commands(text: str) -> Iterator[str]:
 
 
 def _words(line: str) -> list[str]:
-    words = shlex.split(line, comments=True)
-    over = next((place for place, word in enumerate(words) if word in ENDS), len(words))
-    return words[:over]
+    """The name of the command and its arguments."""
+    _, *words = shlex.split(line, comments=True)
+    return list(takewhile(lambda word: word not in ENDS, words))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_commands_have_options_and_settings_that_exist(page: Path) -> None:
     for line in _commands((ROOT / page).read_text(encoding="utf-8")):
-        _, name, *arguments = _words(line) if len(_words(line)) > 1 else (None, "list")
+        name, *arguments = _words(line)
         if name.startswith(("-", ".")) or name.isupper():  # cacr --help, cacr ..., cacr COMMAND
             continue
         assert name in COMMANDS, line

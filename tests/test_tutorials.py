@@ -97,7 +97,8 @@ def test_every_tutorial_shows_what_it_printed(name: str) -> None:
 @pytest.mark.trains
 @pytest.mark.parametrize("name", ["just-the-loss", "new-objective", "cluster"])
 def test_tutorials_without_data_run(runner: ModuleType, name: str, tmp_path: Path) -> None:
-    pytest.importorskip("pytorch_lightning")
+    if name == "just-the-loss":
+        pytest.importorskip("pytorch_lightning")
     page = tmp_path / f"{name}.md"
     shutil.copyfile(TUTORIALS / page.name, page)
     runner.run_page(page, tmp_path / "work")

@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BLOCK = re.compile(
-    r"^```(?P<language>bash|python)\n(?P<code>.*?)^```\n(?:(?P<space>\n)```text\n(?P<output>.*?)^```\n)?",
+    r"^```(?P<language>bash|python)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
 PICTURE = re.compile(r"\]\(pictures/([\w.-]+)\)")
