@@ -94,7 +94,7 @@ def _bug_report(error: Exception) -> str:
     where = f" at {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     what = str(error).strip().split("\n", 1)[0]
     return (
-        f"this is a bug in cacr, please report it: {type(error).__name__}{where}: {what[:300]}\n"
+        f"this is a fault of cacr, please report it: {type(error).__name__}{where}: {what[:300]}\n"
         "run the same command with --debug, and add the traceback to your report"
     )
 

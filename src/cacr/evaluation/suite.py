@@ -92,7 +92,7 @@ def evaluate_suite(
         except Exception as error:  # if one data set fails, the others are still measured
             if not is_suite(settings.data):
                 raise
-            fault = f"a bug in cacr, please report it: {type(error).__name__}: {error}"
+            fault = f"a fault of cacr, please report it: {type(error).__name__}: {error}"
             reason = str(error) if isinstance(error, UserError) else refusal(error) or fault
             report.failures.append(Failure(name, reason))
             tell(f"{printable(name)}: FAILED: {reason}")
