@@ -47,7 +47,10 @@ def test_debug_shows_the_traceback_wherever_it_stands(place: str, monkeypatch: p
     ("error", "told"),
     [
         (MemoryError(), "there is not enough memory"),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "there is not enough memory"),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+            "there is not enough memory",
+        ),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "there is not enough memory"),
         (OSError(28, "No space left on device", "/a/b"), "/a/b: No space left on device"),
         (PermissionError(13, "Permission denied"), "Permission denied"),
