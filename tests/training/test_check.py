@@ -21,6 +21,13 @@ def test_options_of_local_crops_belong_to_presets_that_have_some() -> None:
         check_settings({"data": "x", "preset": "cifar", "local_size": 48})
 
 
+def test_local_keys_need_local_crops() -> None:
+    settings = check_settings({"data": "x", "preset": "multicrop-cacr", "local_keys": True})
+    assert settings.objective_options == {"local_keys": True}
+    with pytest.raises(SettingsError, match="no effect without local crops: use a preset that has them"):
+        check_settings({"data": "x", "preset": "cifar", "local_keys": True})
+
+
 def test_an_option_belongs_to_the_chosen_objective() -> None:
     assert check_settings({"data": "x", "objective": "info_nce", "temperature": 0.2}).objective_options == {
         "temperature": 0.2

@@ -178,6 +178,10 @@ def _check_objective(settings: PretrainSettings) -> None:
         )
     preset = PRESETS.get(settings.preset)
     local = preset is not None and preset.local is not None
+    if options.get("local_keys") and not local:
+        raise UserError(
+            "local_keys=true has no effect without local crops: use a preset that has them, such as multicrop-cacr"
+        )
     objective = kind(**framework.objective_options(kind, options, local=local))
     if why := framework.refusal(objective, local=local):
         raise UserError(f"framework {settings.framework} cannot use objective {settings.objective}: {why}")
