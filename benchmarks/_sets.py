@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 SIDE = 72
-"""Pixels a side of the stored images: what the smallest of the sets has."""
+"""Pixels per side of the stored images: what the smallest of the sets has."""
 
 CHOSEN_ON = ("cifar10", "caltech101", "gtsrb")
 """Sets whose held-out training images decide between settings."""

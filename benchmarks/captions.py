@@ -1,8 +1,8 @@
-"""Images and words: CLIP's objective against CACR's, one crop a caption (K = 1) against four (K = 4).
+"""Images and words: CLIP's objective against CACR's, one crop per caption (K = 1) against four (K = 4).
 
 Trains on photos with captions (``train.jsonl`` and ``test.jsonl`` with five sentences for each image), from an
 EfficientNet-Lite0 with ImageNet weights and a MiniLM sentence encoder that is not trained: first with the image encoder
-at rest too, which compares heads alone, then with the image encoder trained. Settings are chosen by ``choose`` on a
+frozen too, which compares heads alone, then with the image encoder trained. Settings are chosen by ``choose`` on a
 tenth of the training images; the test part is looked at once, by ``run``. Recall is that of ``cacr evaluate --protocol
 captions``. A cell's result is one small JSON file; finished cells are not repeated.
 

@@ -2,7 +2,7 @@
 
 Every cell trains one detector of ``cacr evaluate --protocol detection`` (the recipe ``mini``, with the settings below)
 from one encoder, and judges it on the test images; the cells of ``pennfudan-masks`` train a Mask R-CNN in the same way
-(``--protocol segmentation``). What it costs is told in minutes of one core, by the
+(``--protocol segmentation``). Its cost is given in minutes of one core, by the
 processor's own clock, so that a busy machine does not count. A cell's result is one small JSON file; finished cells are
 not repeated, and an interrupted one goes on from its checkpoint.
 

@@ -1,7 +1,7 @@
 """How far the demo's encoder is above its baselines, judged without the demo's test digits.
 
 Settings are chosen here, so that the demo's own digits for testing stay unseen until the end. The digits for
-training are divided anew for each seed, four fifths to pretrain on and to draw labels from, one fifth to judge,
+training are divided again for each seed, four fifths to pretrain on and to draw labels from, one fifth to judge,
 and everything else is as in ``cacr demo``. Gains are paired: each is a difference of two scores with the same
 labels.
 
@@ -68,7 +68,7 @@ def main() -> None:
     settings = dict(parse_assignment(text) for text in options.set)
     every = [scores_of(options.out / f"seed-{seed}", seed, settings) for seed in options.seeds]
     print(
-        f"\n{LABELS_PER_CLASS} labels a class, {len(every)} seeds, mean and standard deviation over all draws"
+        f"\n{LABELS_PER_CLASS} labels per class, {len(every)} seeds, mean and standard deviation over all draws"
     )
     for protocol in every[0]:
         together = {

@@ -1,4 +1,4 @@
-"""Neighbours by the approximate index of ``cacr select`` against exact search: recall, and queries a second.
+"""Neighbours by the approximate index of ``cacr select`` against exact search: recall, and queries per second.
 
 Vectors are drawn around 1,000 random directions, which is kinder than uniform noise and harsher than photos. Recall@10
 is the share of the ten exact neighbours that the index finds. Both use the same threads, in the same process.

@@ -1,11 +1,11 @@
 """What an encoder of CIFAR-10 is worth elsewhere: CACR and InfoNCE at the same budget, several seeds.
 
-Stage ``pretrain`` trains an eighth-width ``small_alexnet`` on CIFAR-10 with CACR (five views of 128 images a
+Stage ``pretrain`` trains an eighth-width ``small_alexnet`` on CIFAR-10 with CACR (five views of 128 images per
 step) and with InfoNCE (two views of 320), so that both see the same number of views in the same number of
 steps. The settings of either are those that single-seed pilots found best for short runs: t- = 4 for CACR, a
 temperature of 0.1 for InfoNCE, three times the paper's learning rate for both.
 
-Stage ``fewshot`` trains linear classifiers on five labels a class of every data set in ``--sets`` by the ELEVATER
+Stage ``fewshot`` trains linear classifiers on five labels per class of every data set in ``--sets`` by the ELEVATER
 protocol, three draws, beside the untrained encoder of the same seed; ``--judge best`` chooses settings by their best
 epoch, as the benchmark's code does, and not by their last.
 
@@ -32,7 +32,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "cacr": {"objective": "cacr", "views": 5, "batch_size": 128, "t_neg": 4.0},
     "info_nce": {"objective": "info_nce", "views": 2, "batch_size": 320, "temperature": 0.1},
 }
-"""640 views a step, whatever the method."""
+"""640 views per step, whatever the method."""
 
 SHARES: dict[str, dict[str, Any]] = {
     "1 %": {"labels_per_class": 50, "draws": 1, "epochs": 1, "min_steps": 150, "lrs": (0.03, 0.3)},
@@ -91,7 +91,7 @@ def finished_runs(options: argparse.Namespace) -> Iterator[tuple[str, int, Path,
 
 
 def few_shot(options: argparse.Namespace) -> None:
-    """Five labels a class of every data set."""
+    """Five labels per class of every data set."""
     from cacr import evaluate_suite
 
     for method, seed, run, baselines in finished_runs(options):

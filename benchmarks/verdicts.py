@@ -3,7 +3,7 @@
 Trains every framework with every objective that it takes, and runs broken in known ways, all on the same images
 and each for the same few steps, and prints what the diagnostics measured after each epoch with the verdict, the
 ranges of what the bounds are about, and every verdict that is wrong. Finished runs are kept in ``--out`` and not
-repeated, but judged anew.
+repeated, but judged again.
 
     python benchmarks/verdicts.py digits --out runs/verdicts
     python benchmarks/verdicts.py cifar10 --data-root DATA --out runs/verdicts-cifar --set max_steps=200
@@ -79,7 +79,7 @@ def main() -> int:
 def judged_rows(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Each measurement with the verdict after it, empty where it was too early; a divergence ends without one.
 
-    Runs that were kept are judged anew, so that other bounds can be tried on them.
+    Runs that were kept are judged again, so that other bounds can be tried on them.
     """
     from cacr.diagnostics.verdict import judge
     from cacr.runs.run import Run
