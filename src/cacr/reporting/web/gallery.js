@@ -103,7 +103,7 @@ function chosenPanel(state, runs) {
       )
     );
     panel.replaceChildren(
-      make("div", { class: "head" }, gallery.picture(image, 96), make("div", {}, make("p", {}, make("b", {}, gallery.names[image])), make("p", { class: "soft" }, gallery.labelOf(image)), make("button", { type: "button", onclick: () => state.choose(-1) }, "Let go"))),
+      make("div", { class: "head" }, gallery.picture(image, 96), make("div", {}, make("p", {}, make("b", {}, gallery.names[image])), make("p", { class: "soft" }, gallery.labelOf(image)), make("button", { type: "button", onclick: () => state.choose(-1) }, "Clear"))),
       make("div", { class: "side-by-side" }, parts)
     );
   };

@@ -12,7 +12,7 @@ function section(id, title, ...children) {
 /** The verdict with its reasons, which are folded where there is nothing to worry about. */
 function verdict(run) {
   const found = run.verdict;
-  if (!found) return [make("p", { class: "soft" }, "This run has no verdict: it was made without diagnostics, or has not got far enough.")];
+  if (!found) return [make("p", { class: "soft" }, "This run has no verdict: it ran without diagnostics, or is still too short.")];
   const unsure = ["unsure", "?"];
   const signs = { healthy: ["good", "✓"], "not sure yet": unsure, "too few images": unsure };
   const [kind, sign] = signs[found.verdict] ?? ["bad", "⚠"];
@@ -51,7 +51,7 @@ function overview() {
 
 function results() {
   const any = page.runs.some((run) => run.results.rows.length);
-  section("results", "Results", any ? [resultsTable(page.runs), detections(page.runs)] : make("p", { class: "soft" }, "Nothing has been evaluated yet; `cacr evaluate` does it, where some images have labels."));
+  section("results", "Results", any ? [resultsTable(page.runs), detections(page.runs)] : make("p", { class: "soft" }, "Nothing has been evaluated yet. If some images have labels, use `cacr evaluate`."));
 }
 
 /** Captions that are taken for another image's, and how images weigh captions; nothing where none were measured. */
@@ -110,8 +110,8 @@ function mapSection(gallery) {
     make("div", { class: "maps" }, state.views.map((view) => view.element)),
     chosenPanel(state, page.runs),
     groups,
-    make("p", { class: "soft" }, "Drag to move; click the map, then scroll to zoom. With fingers: tap it, then one moves and two zoom. Keys: arrows, + and −, 0 for the whole map, N and P for the next and previous image, Enter to choose, Escape to let go."),
-    make("p", { class: "soft" }, `${of} images of ${gallery.data}. ${pictured} The places are from PCA and t-SNE of at most 3,000 drawn images, the others beside their nearest. Clusters are those of k-means.`),
+    make("p", { class: "soft" }, "Drag to move; click the map, then scroll to zoom. On a touch screen: tap the map, then move it with one finger and zoom with two. Keys: arrows, + and −, 0 for the whole map, N and P for the next and previous image, Enter to choose it, Escape to clear the choice."),
+    make("p", { class: "soft" }, `${of} images of ${gallery.data}. ${pictured} Positions come from PCA and t-SNE of at most 3,000 random images; every other image is next to its nearest one. Clusters come from k-means.`),
     gallery.folder ? make("p", { class: "soft" }, `Names are relative to ${gallery.folder}`) : null
   );
 }
@@ -132,13 +132,13 @@ function pushed(gallery) {
     "hardest",
     "Hardest negatives",
     make("p", {}, "Training pushes every image away from all others, which are called its negatives. These are the pairs that it has most trouble with: different things that look alike to the network."),
-    make("p", { class: "soft" }, "Pairs that the objective pushes apart hardest although their features do not agree; where there are labels, only pairs of different ones. The number says how many times the weight of an average negative, were all images in one batch. In these three lists an image comes once at most, and no pair is in two of them."),
+    make("p", { class: "soft" }, "Pairs that the objective pushes apart hardest although their features do not agree; where there are labels, only pairs of different ones. The number says how many times the weight of an average negative, were all images in one batch. In these three lists an image appears at most once, and no pair is in two of them."),
     perRun(gallery, (map) => pairList(gallery, map.lists.hardest, (v) => `× ${rough(v)}`, "relative weight"))
   );
   section(
     "false",
     "Likely false negatives",
-    make("p", {}, "Two images of the same thing should not be pushed apart; where training does so all the same, they are false negatives. It has no labels and cannot know, but you can see it here."),
+    make("p", {}, "Two images of the same thing should not be pushed apart; if training does so, they are false negatives. It has no labels and cannot know, but you can see it here."),
     make("p", { class: "soft" }, "Pairs pushed apart hardest whose features agree (each is among the other's nearest neighbours): perhaps the same thing, which should not be pushed apart. Worth a look by a person who knows the data."),
     perRun(gallery, (map) => pairList(gallery, map.lists.false, (v) => `× ${rough(v)}`, "relative weight"))
   );
