@@ -215,8 +215,8 @@ OF_IMAGES = [name for name in METHODS if not FRAMEWORKS[METHODS[name].framework]
 """Methods that photos without captions can be trained with; ``test_captions.py`` resumes the others."""
 
 
-def _train(values: dict[str, Any], out: str) -> None:
-    torch.set_num_threads(1)
+def _train(values: dict[str, Any], out: str, threads: int) -> None:
+    torch.set_num_threads(threads)  # sums in another order would be other bits
     pretrain(values, Path(out))
 
 
@@ -225,7 +225,7 @@ def _train(values: dict[str, Any], out: str) -> None:
 def test_every_method_resumes_to_the_bit_after_a_kill(method: str, photos: Path, tmp_path: Path) -> None:
     values = {"data": str(photos), **_values(method)}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = server().Process(target=_train, args=(values, str(killed)))
+    process = server().Process(target=_train, args=(values, str(killed), torch.get_num_threads()))
     process.start()
     while process.is_alive():
         steps = [step for step, _ in list_checkpoints(killed / "checkpoints")]
