@@ -280,6 +280,29 @@ def test_a_run_is_resumed_after_its_data_moved_and_without_its_initial_weights(
     assert pretrain(moved, tmp_path / "run", resume=True).step == 3
 
 
+def test_a_run_with_lists_is_resumed_from_any_folder(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of files are relative to the folder that the run was started from."""
+    first, elsewhere = tmp_path / "first", tmp_path / "elsewhere"
+    shutil.copytree(photos, first / "photos")
+    elsewhere.mkdir()
+    names = [path.name for path in sorted((first / "photos").iterdir())]
+    (first / "not.csv").write_text("\n".join(["path", *names[:2]]))
+    (first / "labels.csv").write_text("\n".join(["path,label", *(f"{name},{name[-5]}" for name in names)]))
+    given = {"images": "except:not.csv", "labels": Path("labels.csv")}
+    monkeypatch.chdir(first)
+    pretrain({"data": "images:photos", **SETTINGS, **given, "max_steps": 2}, tmp_path / "run")
+    assert pretrain({**given, "max_steps": 3}, tmp_path / "run", resume=True).step == 3
+    monkeypatch.chdir(elsewhere)
+    assert pretrain({"max_steps": 4}, tmp_path / "run", resume=True).step == 4
+    settings = Run.open(tmp_path / "run").settings
+    assert settings.data == f"images:{first / 'photos'}"
+    assert settings.images == f"except:{first / 'not.csv'}" and settings.labels == first / "labels.csv"
+    with pytest.raises(SettingsError, match="images was"):
+        pretrain({"images": "except:other.csv"}, tmp_path / "run", resume=True)
+
+
 def test_a_run_limited_by_steps_has_the_schedule_of_its_length(photos: Path, tmp_path: Path) -> None:
     values = {"data": str(photos), **TINY, "epochs": 100, "max_steps": 8, "log_every_steps": 1, "lr": 0.5}
     pretrain(values, tmp_path / "run")

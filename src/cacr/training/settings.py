@@ -29,7 +29,7 @@ def settings_of_new(run: RunFolder, values: Mapping[str, Any], like: Path | None
         UserError: the folder is not empty, or settings are wrong.
     """
     run.require_new()
-    return _with_absolute_path(checked(completed(values, like)))
+    return _with_absolute_paths(checked(completed(values, like)))
 
 
 def checked(values: Mapping[str, Any]) -> PretrainSettings:
@@ -83,7 +83,7 @@ def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSe
     stored = Run.open(run.path).settings
     given = {name: value for name, value in values.items() if value != "auto"}
     chosen = {"epochs": "auto", "max_steps": None} if stored.time and LENGTH & given.keys() else {}
-    merged = check_settings({**stored.model_dump(), **chosen, **given})
+    merged = _with_absolute_paths(check_settings({**stored.model_dump(), **chosen, **given}))
     changed = [
         name
         for name in PretrainSettings.model_fields
@@ -100,12 +100,25 @@ def settings_of_resumed(run: RunFolder, values: Mapping[str, Any]) -> PretrainSe
     return merged
 
 
-def _with_absolute_path(settings: PretrainSettings) -> PretrainSettings:
+def _with_absolute_paths(settings: PretrainSettings) -> PretrainSettings:
     """Settings with absolute paths, so that the run can be resumed from any folder."""
     changed: dict[str, Any] = {}
-    if settings.data not in SOURCES and kind_of(path := user_path(settings.data)) is not None:
-        changed["data"] = str(path.resolve())
+    if settings.data not in SOURCES:
+        changed["data"] = _absolute(settings.data)
+    if settings.images is not None:
+        changed["images"] = _absolute(settings.images)
+    if settings.labels is not None:
+        changed["labels"] = settings.labels.resolve()
     tower = settings.framework_options.get("text_encoder", CLIP)
-    if tower != CLIP and kind_of(path := user_path(tower)) is not None:
-        changed["framework_options"] = {**settings.framework_options, "text_encoder": str(path.resolve())}
+    if tower != CLIP:
+        changed["framework_options"] = {**settings.framework_options, "text_encoder": _absolute(tower)}
     return settings.model_copy(update=changed)
+
+
+def _absolute(text: str) -> str:
+    """The same with an absolute path, if it names something that exists, perhaps after a prefix such as ``except:``."""
+    prefix, _, rest = text.partition(":")
+    for before, name in (("", text), (f"{prefix}:", rest)):
+        if name and kind_of(path := user_path(name)) is not None:
+            return f"{before}{path.resolve()}"
+    return text
