@@ -9,6 +9,7 @@ weights the run started from) and of pixels by more than the spread over draws a
 one small JSON file; finished cells are not repeated. On an idle machine, one cell after the other:
 
     python benchmarks/pass_line.py run --data DATA --work runs/pass --seeds 0 1
+    python benchmarks/pass_line.py pretrained --data DATA          # beside them: weights of ImageNet, measured alike
     python benchmarks/pass_line.py table
 
 ``OMP_NUM_THREADS=1`` and ``--time 20m`` for two cells at a time is the same time of two cores.
@@ -35,7 +36,7 @@ REFERENCES = ("untrained", "pixels")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
-    parser.add_argument("action", choices=["run", "table"])
+    parser.add_argument("action", choices=["run", "pretrained", "table"])
     parser.add_argument(
         "--data", type=Path, help="folder with cifar-10-batches-py, transfer, imagenette-mini"
     )
@@ -46,6 +47,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.action == "table":
         print_table(options.sets)
+        return
+    if options.action == "pretrained":
+        for name in options.sets:
+            measure_pretrained(name, options)
         return
     for seed in options.seeds:
         for name in options.sets:
@@ -86,6 +91,22 @@ def run_cell(name: str, seed: int, options: argparse.Namespace) -> None:
     print(file.stem, json.dumps(result["linear"]), json.dumps(result["knn"]), result["verdict"], flush=True)
 
 
+def measure_pretrained(name: str, options: argparse.Namespace) -> None:
+    """What a user has without training: EfficientNet-Lite0 with ImageNet weights, at its own image size."""
+    from continued import weights
+
+    file = RESULTS / f"pretrained-{name}.json"
+    if file.exists():
+        return
+    train, test = images_of(name, options)
+    found = {
+        protocol: measure(weights(), train, test, protocol, 0, {**more, "baselines": ()})["encoder"]
+        for protocol, more in MEASURES.items()
+    }
+    file.write_text(json.dumps({"set": name, "weights": "tf_efficientnet_lite0", **found}, indent=1) + "\n")
+    print(file.stem, found, flush=True)
+
+
 def images_of(name: str, options: argparse.Namespace) -> tuple[str, str]:
     """Training and test images as a user would give them: folders of photos where there are some, or else arrays."""
     if folders := photo_folders(name, options.data):
@@ -95,7 +116,7 @@ def images_of(name: str, options: argparse.Namespace) -> tuple[str, str]:
 
 
 def measure(
-    run: Path, train: str, test: str, protocol: str, seed: int, more: dict[str, Any]
+    run: Path | str, train: str, test: str, protocol: str, seed: int, more: dict[str, Any]
 ) -> dict[str, list[float]]:
     """Accuracy of the encoder and its baselines, with its spread over draws (0 where all labels are used)."""
     from cacr import evaluate
@@ -107,9 +128,10 @@ def measure(
 def print_table(sets: Sequence[str]) -> None:
     """One row per set: encoder, untrained, pixels, and whether the gains exceed the spread."""
     print(
-        "| set | seeds | linear, 10 per class: encoder / untrained / pixels | kNN, all labels | verdict | passes |"
+        "| set | seeds | linear, 10 per class: encoder / untrained / pixels | kNN, all labels | verdict | passes "
+        "| ImageNet weights: linear, kNN |"
     )
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|")
     passed = 0
     for name in sets:
         cells = [json.loads(file.read_text()) for file in sorted(RESULTS.glob(f"{name}-*.json"))]
@@ -122,8 +144,11 @@ def print_table(sets: Sequence[str]) -> None:
             above = above and all(beyond(values["encoder"], values[s]) for s in REFERENCES)
         passed += above
         verdicts = ", ".join(dict.fromkeys(str(cell["verdict"]) for cell in cells))
+        beside = RESULTS / f"pretrained-{name}.json"
+        known = json.loads(beside.read_text()) if beside.exists() else {}
+        best = ", ".join(f"{100 * known[protocol][0]:.1f}" for protocol in MEASURES if known)
         print(
-            f"| {name} | {len(cells)} | {texts[0]} | {texts[1]} | {verdicts} | {'yes' if above else 'no'} |"
+            f"| {name} | {len(cells)} | {texts[0]} | {texts[1]} | {verdicts} | {'yes' if above else 'no'} | {best} |"
         )
     print(f"\n{passed} of {len(sets)} sets; the goal is five of seven")
 
