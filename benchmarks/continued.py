@@ -53,8 +53,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "layer decay 0.75": {"layer_decay": 0.75},
     "first four stages frozen": {"frozen_stages": 4},
     "average of the weights": {"average": 0.98},
-    "momentum keys": {"framework": "queue", "queue_size": 1024},
-    "four times as long": {"max_steps": 400},
+    "momentum keys": {"framework": "queue", "queue_size": 448},
+    "rate / 10, four times as long": {"encoder_rate": 0.001, "max_steps": 400},
 }
 """The first two train the head alone: what they lose is lost without a step of the encoder."""
 
