@@ -36,8 +36,10 @@ BASE: dict[str, Any] = {
     "batch_size": 64,
     "measure_every_epochs": 0,
     "held_out": 0,
+    "encoder_rate": 0.01,
 }
-"""64 px, because it is to run on one core; everything else by the rules of a run with an ``init``."""
+"""64 px, because it is to run on one core; the rate is what the rule was when this began. Everything else by the rules
+of a run with an ``init``."""
 
 OTHER_NORMALISATION = {"mean": (0.4409, 0.4279, 0.3868), "std": (0.2683, 0.2610, 0.2687)}
 """That of the preset for this size, in place of that of the weights."""
