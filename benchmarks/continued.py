@@ -178,7 +178,8 @@ def _gain(cells: list[dict[str, Any]]) -> str:
     if not differences:
         return ""
     seeds = f", {len(cells)} seeds" if len(cells) > 1 else ""
-    return f"{mean(differences):+.1f} ± {stdev(differences):.1f}{seeds}"
+    spread = f" ± {stdev(differences):.1f}" if len(set(differences)) > 1 else ""  # draws can be the same
+    return f"{mean(differences):+.1f}{spread}{seeds}"
 
 
 if __name__ == "__main__":

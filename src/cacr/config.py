@@ -133,7 +133,7 @@ class PretrainSettings(Settings):
     )
     encoder_rate: EncoderRate | Auto = Field(
         "auto",
-        description="learning rate of the encoder as a share of the head's; auto: 0.01 with --init, else 1",
+        description="learning rate of the encoder as a share of the head's; auto: 0.001 with --init, else 1",
     )
     layer_decay: float = Field(
         1.0,

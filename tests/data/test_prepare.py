@@ -145,6 +145,14 @@ def test_inspection_of_a_folder(mixed: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("count", "words"), [(600, "600 images are few to train"), (1000, "")])
+def test_how_few_images_are_few(count: int, words: str) -> None:
+    warnings = [
+        text for text in inspect_source(noise(count), at_most=2).warnings if "to train an encoder" in text
+    ]
+    assert [text[: len(words)] for text in warnings] == [words] * bool(words)
+
+
 def test_inspection_of_classes_and_of_a_sample() -> None:
     source = noise(4000)
     assert np.bincount(source.labels).tolist() == [400] * 10

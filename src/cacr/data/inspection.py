@@ -33,8 +33,9 @@ _STEEP = 100
 _ANNOTATIONS = (".xml", ".json", ".txt")  # files with boxes: they are read, but not as images
 _AT_ONCE = 1024  # images per block in the comparison with all others
 
-FEW_IMAGES = 1000
-"""With fewer images there is a warning: they are too few to learn from without labels."""
+FEW_IMAGES, TOO_FEW = 1000, 500
+"""With fewer images there is a warning. 555 photos are the fewest from which learning without labels was measured to
+help (``docs/results.md``)."""
 
 
 @dataclass(frozen=True)
@@ -228,8 +229,8 @@ def _image_warnings(
 def _set_warnings(count: int, classes: dict[str, int] | None) -> Iterator[str]:
     if count < FEW_IMAGES:
         yield (
-            f"{count:,} images are too few to train an encoder from scratch: start from pretrained weights, or use "
-            "pretrained weights without training"
+            f"{count:,} images are {'too few' if count < TOO_FEW else 'few'} to train an encoder from scratch: start "
+            "from pretrained weights, or use pretrained weights without training"
         )
     if classes:
         empty = [name for name, number in classes.items() if not number]
