@@ -290,7 +290,8 @@ def test_a_run_with_lists_is_resumed_from_any_folder(
     names = [path.name for path in sorted((first / "photos").iterdir())]
     (first / "not.csv").write_text("\n".join(["path", *names[:2]]))
     (first / "labels.csv").write_text("\n".join(["path,label", *(f"{name},{name[-5]}" for name in names)]))
-    given = {"images": "except:not.csv", "labels": Path("labels.csv")}
+    given = {"images": "except:not.csv", "labels": Path("~/labels.csv")}
+    monkeypatch.setenv("HOME", str(first))
     monkeypatch.chdir(first)
     pretrain({"data": "images:photos", **SETTINGS, **given, "max_steps": 2}, tmp_path / "run")
     assert pretrain({**given, "max_steps": 3}, tmp_path / "run", resume=True).step == 3

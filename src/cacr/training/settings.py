@@ -108,7 +108,7 @@ def _with_absolute_paths(settings: PretrainSettings) -> PretrainSettings:
     if settings.images is not None:
         changed["images"] = _absolute(settings.images)
     if settings.labels is not None:
-        changed["labels"] = settings.labels.resolve()
+        changed["labels"] = Path(_absolute(str(settings.labels)))
     tower = settings.framework_options.get("text_encoder", CLIP)
     if tower != CLIP:
         changed["framework_options"] = {**settings.framework_options, "text_encoder": _absolute(tower)}
