@@ -1,22 +1,28 @@
 """Steps per second of the methods that lightly has, ours over lightly's: same encoder, heads, batch and views.
 
-Both make the same steps on the same views, which are there already: forward, backward and one SGD step. Lightly's side
-is written as its own examples are: one forward for each view, its modules and losses. The two take turns, and the
-quickest step of each counts.
+Both make float32 steps on the same views, which are there already: forward, backward and one SGD step. Our side is what
+a run does: all views in one forward, images in the layout ``channels_last``, freed memory kept between steps. Lightly's
+side is written as its own examples are: one forward for each view, its modules and losses. Each has a process of its
+own, because the kept memory would help the other too; they take turns, and the median step of each counts.
 
-    python benchmarks/against_lightly.py                 # after pip install 'cacr[bench]'
+    python benchmarks/against_lightly.py                 # after pip install 'cacr[bench]', on an idle machine
+    python benchmarks/against_lightly.py --same-layout   # lightly's side with channels_last too
 """
 
 import argparse
 import copy
+import multiprocessing
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
+from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 Step = Callable[[Tensor], None]
+WARM_UP = 3
 
 
 def main() -> None:
@@ -24,27 +30,69 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--width", type=float, default=0.25)
     parser.add_argument("--size", type=int, default=32, help="of the images, in pixels")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--methods", nargs="+", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument(
+        "--same-layout", action="store_true", help="give lightly's side the layout channels_last too"
+    )
     options = parser.parse_args()
     print("| method | steps/s | lightly | ratio |\n|---|---|---|---|")
     for name in options.methods:
-        ours, encoder = make_ours(name, options)
-        views = torch.randn(2, options.batch_size, 3, options.size, options.size)
-        contestants = {"ours": ours, "lightly": make_peer(name, encoder)}
-        times: dict[str, list[float]] = {who: [] for who in contestants}
-        for number in range(options.rounds + 2):
-            for who, step in contestants.items():
-                started = time.perf_counter()
-                step(views)
-                if number >= 2:  # the first ones warm caches
-                    times[who].append(time.perf_counter() - started)
-        mine, theirs = (1 / min(times[who]) for who in ("ours", "lightly"))
+        times = turns(name, options)
+        mine, theirs = (1 / median(times[who]) for who in ("ours", "lightly"))
         print(f"| {name} | {mine:.2f} | {theirs:.2f} | {mine / theirs:.2f} |", flush=True)
 
 
+def turns(name: str, options: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of every step of both contestants, which take turns."""
+    context = multiprocessing.get_context("spawn")
+    lines, processes = {}, []
+    for who in ("ours", "lightly"):
+        lines[who], other = context.Pipe()
+        processes.append(context.Process(target=contestant, args=(who, name, options, other)))
+        processes[-1].start()
+        other.close()  # so that a process that dies ends the wait for its answer
+    times: dict[str, list[float]] = {who: [] for who in lines}
+    for number in range(options.rounds + WARM_UP):
+        for who, line in lines.items():
+            line.send("step")
+            seconds = line.recv()
+            if number >= WARM_UP:
+                times[who].append(seconds)
+    for line, process in zip(lines.values(), processes, strict=True):
+        line.send("end")
+        process.join()
+    return times
+
+
+def contestant(who: str, name: str, options: argparse.Namespace, line: Connection) -> None:
+    """Make a step whenever asked to, and answer with its seconds."""
+    from cacr.training.memory import kept_memory
+
+    torch.manual_seed(0)
+    views = torch.randn(2 * options.batch_size, 3, options.size, options.size)
+    if who == "ours" or options.same_layout:
+        views = views.contiguous(memory_format=torch.channels_last)
+    views = views.unflatten(0, (2, options.batch_size))
+    step, encoder = make_ours(name, options)
+    if who == "ours":
+        with kept_memory():
+            answer(step, views, line)
+    else:
+        if options.same_layout:
+            encoder = encoder.to(memory_format=torch.channels_last)
+        answer(make_peer(name, encoder), views, line)
+
+
+def answer(step: Step, views: Tensor, line: Connection) -> None:
+    while line.recv() == "step":
+        started = time.perf_counter()
+        step(views)
+        line.send(time.perf_counter() - started)
+
+
 def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
-    """A step of our method, as a run builds it, and a copy of its encoder."""
+    """A step of our method, as a run builds it, and a copy of its encoder in the layout that it was made with."""
     from cacr.training.check import check_settings
     from cacr.training.layers import with_recipe
     from cacr.training.networks import build_method
@@ -63,6 +111,8 @@ def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
     method, _ = build_method(settings)
     encoder = copy.deepcopy(method.encoder)
     optimizer = build_optimizer(settings, method.train())
+    if settings.channels_last:
+        method = method.to(memory_format=torch.channels_last)
 
     def step(views: Tensor) -> None:
         method.before_step(1, 100, 0)
