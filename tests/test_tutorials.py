@@ -84,6 +84,16 @@ def test_folders_of_the_data_are_at_hand(runner: ModuleType, tmp_path: Path) -> 
     assert "```text\npurr\n```" in page.read_text()
 
 
+def test_pages_name_no_folder_of_the_machine(runner: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "pets").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "cats").symlink_to(tmp_path / "elsewhere" / "pets")
+    page = tmp_path / "cats.md"
+    page.write_text("```bash\nrealpath cats/cat.txt here; echo ~/there\n```\n\n```text\n```\n")
+    runner.run_page(page, tmp_path / "work", tmp_path / "data")
+    assert "```text\ncats/cat.txt\nhere\n~/there\n```" in page.read_text()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_tutorial_shows_what_it_printed(name: str) -> None:
     text = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")

@@ -4,8 +4,8 @@
     python docs/tutorials/run.py just-the-loss                # one that needs no data
 
 A tutorial is a page whose bash and Python blocks run from top to bottom, in a folder of their own where the folders of
-``--data`` are at hand. The ``text`` block after a code block becomes what the code printed. A picture that the page
-shows as ``pictures/NAME`` is copied from the NAME that the code wrote.
+``--data`` are at hand. The ``text`` block after a code block becomes what the code printed, without the names of folders
+of the machine. A picture that the page shows as ``pictures/NAME`` is copied from the NAME that the code wrote.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,15 @@ def run_page(page: Path, work: Path, data: Path | None = None) -> None:
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
+    shown: dict[Path, str] = {}
     for folder in data.resolve().iterdir() if data else ():
         (work / folder.name).symlink_to(folder)
+        shown |= dict.fromkeys((folder, folder.resolve()), f"{folder.name}/")
+    shown |= {work.resolve(): "", Path.home(): "~/"}
     names: dict[str, Any] = {"__name__": "__main__"}
 
     def run(block: re.Match[str]) -> str:
-        printed = run_block(block["language"], block["code"], work, names)
+        printed = without_folders(run_block(block["language"], block["code"], work, names), shown)
         code = f"```{block['language']}\n{block['code']}```\n"
         return code if block["output"] is None else f"{code}\n```text\n{shortened(printed)}```\n"
 
@@ -93,6 +97,13 @@ def run_block(language: str, code: str, work: Path, names: dict[str, Any]) -> st
     if done.returncode:
         raise RuntimeError(f"exit code {done.returncode} of:\n{code}\n{done.stdout}")
     return done.stdout
+
+
+def without_folders(printed: str, names: Mapping[Path, str]) -> str:
+    """An output as it is on any machine: instead of each of these folders its name is shown."""
+    for folder, name in names.items():
+        printed = printed.replace(f"{folder}/", name)
+    return printed
 
 
 def shortened(printed: str) -> str:
