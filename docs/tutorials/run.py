@@ -4,8 +4,8 @@
     python docs/tutorials/run.py just-the-loss                # one that needs no data
 
 A tutorial is a page whose bash and Python blocks run from top to bottom, in a folder of their own where the folders of
-``--data`` are at hand. The ``text`` block after a code block becomes what the code printed, without the names of folders
-of the machine. A picture that the page shows as ``pictures/NAME`` is copied from the NAME that the code wrote.
+``--data`` are at hand. The ``text`` block after a code block becomes what the code printed, without names of folders of
+the machine. A picture that the page shows as ``pictures/NAME`` is copied from the NAME that the code wrote.
 """
 
 import argparse
