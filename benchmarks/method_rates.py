@@ -23,7 +23,10 @@ from methods import ORDER
 RESULTS = Path(__file__).parent / "results" / "method_rates"
 RATES = {"sgd": (0.01, 0.03, 0.1, 0.36, 1.0), "adamw": (0.0003, 0.001, 0.003, 0.01, 0.03)}
 SEEDS = (0, 1)
-SHORT = {"width": 0.1, "batch_size": 64, "precision": "float32", "max_steps": 200, "held_out": 0}
+SHORT = {
+    **{"width": 0.1, "batch_size": 64, "precision": "float32", "max_steps": 200, "held_out": 0},
+    "preset": "digits",  # what the name digits would choose
+}
 """As in the test of learning."""
 
 
