@@ -123,8 +123,8 @@ class Framework(nn.Module, ABC):
         By default: the embeddings of all views.
 
         Args:
-            views: one normalised tensor (views, images, 3, size, size) per crop size; the first one has the global
-                crops, the others local ones.
+            views: normalised tensors (views, images, 3, size, size); the first one has the global crops, the others
+                local ones, even if all have the same size.
         """
         return encode_views(views, self.encoder, self.head, batch_norm=self.batch_norm)
 
