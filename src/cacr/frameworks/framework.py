@@ -205,6 +205,11 @@ class Framework(nn.Module, ABC):
         return NO_LOCAL_KEYS if local and not objective.local_keys and objective.negatives == "same" else None
 
     @classmethod
+    def unused_crops(cls, objective: Objective, options: Mapping[str, Any]) -> str | None:
+        """Why local crops would be made and not used with these options; None, as in most frameworks, if they are."""
+        return None
+
+    @classmethod
     def _without_predictor(cls) -> str:
         """Say what an objective without a predictor lacks, and which frameworks have one."""
         name = next((name for name in FRAMEWORKS if FRAMEWORKS[name] is cls), cls.__name__)

@@ -137,6 +137,16 @@ class Queue(Framework):
         return ema_problems(given)
 
     @classmethod
+    def unused_crops(cls, objective: Objective, options: Mapping[str, Any]) -> str | None:
+        """With ``symmetric=false`` no local crop is a query; they can only be keys."""
+        if options.get("symmetric", True) or objective.local_keys:
+            return None
+        return (
+            "symmetric=false has no use for local crops, because the first global crop is the only query: set "
+            "symmetric=true, or use another --preset"
+        )
+
+    @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
         """Problems: the queue is not a multiple of the batch, or an image would be its own negative."""
         size, batch, found = options["queue_size"], facts.batch_size, []
