@@ -179,8 +179,14 @@ class Framework(nn.Module, ABC):
         """
         return batch_negatives(self.objective.negatives, images, views)
 
-    def negatives_text(self, images: int, views: int) -> str:
-        """Describe the negatives of a query; ``views`` is the number of views with keys."""
+    def negatives_text(self, images: int, views: int, *, accumulate: int = 1) -> str:
+        """Describe the negatives of a query.
+
+        Args:
+            images: number of images of a global batch.
+            views: number of views with keys.
+            accumulate: number of batches per step.
+        """
         if not self.objective.has_negatives:
             return "none: no image is compared with another"
         number, origin = self.negatives(images, views)
