@@ -67,6 +67,7 @@ class Method:
 
 
 METHODS: Registry[Method] = Registry("method")
+"""Learning rates (``base_lr``) that are not those of the optimiser were chosen by ``benchmarks/methods.py``."""
 
 DEFAULT = "cacr"
 
@@ -76,7 +77,8 @@ def _add(name: str, summary: str, framework: str, objective: str, **more: Any) -
 
 
 _TWO: dict[str, Any] = {"views": 2}
-_SIMCLR: dict[str, Any] = {**_TWO, "head": "simclr", "sync_batch_norm": True}
+_SIMCLR: dict[str, Any] = {**_TWO, "head": "simclr", "sync_batch_norm": True, "base_lr": 0.12}
+_MOCO_V2: dict[str, Any] = {**_TWO, "head": "moco_v2", "base_lr": 0.04}
 _ONE_WAY: dict[str, Any] = {"symmetric": False, "in_batch": "off"}
 
 _add("cacr", "contrastive attraction and contrastive repulsion", "in_batch", "cacr", any_framework=True)
@@ -103,7 +105,7 @@ _add(
     "info_nce",
     framework_options=_ONE_WAY,
     objective_options={"temperature": 0.2},
-    settings={**_TWO, "head": "moco_v2"},
+    settings=_MOCO_V2,
 )
 _add(
     "moco_v3",
@@ -111,14 +113,14 @@ _add(
     "momentum",
     "info_nce",
     objective_options={"temperature": 0.2, "negatives": "cross"},
-    settings={**_TWO, "predictor": "moco_v3"},
+    settings={**_TWO, "predictor": "moco_v3", "base_lr": 0.12},
 )
 _add(
     "byol",
     "predict the momentum encoder's projection of another view; no negatives",
     "momentum",
     "byol",
-    settings={**_TWO, "head": "byol", "predictor": "byol", "base_lr": 1.0},
+    settings={**_TWO, "head": "byol", "predictor": "byol", "base_lr": 0.33},
 )
 _add(
     "simsiam",
@@ -181,7 +183,7 @@ _add(
     "queue",
     "ascl",
     framework_options=_ONE_WAY,
-    settings={**_TWO, "head": "moco_v2", "weak_views": 1},
+    settings={**_MOCO_V2, "weak_views": 1},
 )
 _add(
     "adaclr",
