@@ -295,6 +295,21 @@ def test_ascl(neighbours):
     assert_slopes(expected, q, gradient)
 
 
+@pytest.mark.parametrize("neighbours", [0.0, 1.0, 40.0])
+def test_ascl_in_batch_holds_its_labels_alone(neighbours):
+    """Keys have gradients there, as positives, as negatives and as neighbours."""
+    z = embeddings(3, 4, 3)
+    held, loss = oracle.unit(z.numpy()), ASCLLoss(0.3, 0.1, neighbours)
+    check(loss, lambda x: others.ascl_in_batch(x, held, 0.3, 0.1, neighbours), z)
+
+
+def test_second_order_gradients_of_ascl():
+    """With so many neighbours that every label is cut at 1, and so a constant."""
+    loss = ASCLLoss(0.3, 0.1, 1e9)
+    loss.backend = "dense"
+    assert torch.autograd.gradgradcheck(loss, (embeddings(2, 3, 2).requires_grad_(),), fast_mode=True)
+
+
 def test_ascl_without_neighbours_is_moco_v2():
     q, k, queue = embeddings(2, 4, 3), embeddings(2, 4, 3, seed=1), embeddings(1, 9, 3, seed=2)[0]
     pairs = queued(q, k, torch.nn.functional.normalize(queue, dim=1), in_batch=False)
