@@ -316,12 +316,27 @@ def test_ascl_without_neighbours_is_moco_v2():
     torch.testing.assert_close(ASCLLoss(0.2, neighbours=0.0)(pairs), InfoNCELoss(0.2)(pairs))
 
 
-@pytest.mark.parametrize("neighbours", [0, 1, 3])
-def test_adaclr(neighbours):
-    z = embeddings(3, 5, 4)
-    value, (gradient,) = value_and_gradient(AdaCLRLoss(0.4, neighbours), z)
-    assert value.item() == pytest.approx(others.adaclr(oracle.unit(z.numpy()), 0.4, neighbours), abs=1e-10)
-    assert_slopes(lambda x: others.adaclr(oracle.unit(x), 0.4, neighbours), z, gradient)
+@pytest.mark.parametrize(
+    ("shape", "neighbours"),
+    [*(((3, 5, 4), n) for n in (0, 1, 3)), *(((2, 2, 3), n) for n in (1, 2, 3, 4))],
+)
+def test_adaclr(shape, neighbours):
+    """With 2 views of 2 images a query sees 2 keys: more neighbours are not to be found among its own views."""
+    z = embeddings(*shape)
+    check(AdaCLRLoss(0.4, neighbours), lambda x: others.adaclr(x, 0.4, neighbours), z)
+
+
+def test_adaclr_of_labels_takes_no_key_of_the_own_label():
+    """Rows see different numbers of keys, some fewer than there should be neighbours."""
+
+    def reference(z):
+        found = []
+        for q, same, rest in others.labelled_pairs(z[0], LABELS.tolist()):
+            found.append(others.adaclr_of(q, same, rest, 0.4, 7))
+        return sum(found) / len(found)
+
+    loss = AdaCLRLoss(0.4, 7)
+    check(loss, reference, embeddings(1, 9, 3), lambda z: loss(z[0], LABELS))
 
 
 def test_adaclr_without_neighbours_is_supcon_of_the_own_views():

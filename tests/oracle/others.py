@@ -229,6 +229,14 @@ def ascl_in_batch(z, held, tau, label_tau, neighbours):
     return sum(losses) / len(losses)
 
 
+def adaclr_of(query, own, rest, tau, neighbours):
+    """One query: the nearest of ``rest`` join its own positives."""
+    near = sorted(rest, key=lambda x: -dot(query, x))[:neighbours]
+    total = math.log(sum(math.exp(dot(query, x) / tau) for x in own + rest))
+    chosen = own + near
+    return sum(total - dot(query, x) / tau for x in chosen) / len(chosen)
+
+
 def adaclr(z, tau, neighbours):
     """All views of all images; the nearest of other images join the own views."""
     views, images, _ = z.shape
@@ -237,10 +245,7 @@ def adaclr(z, tau, neighbours):
         for i in range(images):
             own = [z[w, i] for w in range(views) if w != v]
             rest = [z[w, j] for w in range(views) for j in range(images) if j != i]
-            near = sorted(rest, key=lambda x: -dot(z[v, i], x))[:neighbours]
-            total = math.log(sum(math.exp(dot(z[v, i], x) / tau) for x in own + rest))
-            chosen = own + near
-            losses.append(sum(total - dot(z[v, i], x) / tau for x in chosen) / len(chosen))
+            losses.append(adaclr_of(z[v, i], own, rest, tau, neighbours))
     return sum(losses) / len(losses)
 
 
