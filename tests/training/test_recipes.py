@@ -123,6 +123,16 @@ def test_recipes_have_the_crops_and_colours_of_their_source(
         assert tuple(getattr(view, colour) for colour in COLOURS) == colours
 
 
+PUBLISHED = {"moco_v3": 4096, "moco_v3_vit": 4096, "byol": 4096, "simsiam": 2048, "barlow_twins": 8192}
+
+
+def test_recipes_keep_the_published_widths_of_heads_whatever_the_features() -> None:
+    wide = {name: with_recipe({"recipe": name}) for name in RECIPES}
+    wide = {name: values for name, values in wide.items() if values.get("head") in PUBLISHED}
+    assert {values["head"] for values in wide.values()} == set(PUBLISHED)
+    assert {n: v["hidden"] for n, v in wide.items()} == {n: PUBLISHED[v["head"]] for n, v in wide.items()}
+
+
 def test_the_papers_t_neg_is_said_where_it_is_used() -> None:
     """The docstring attributes to the paper what the recipes take from it."""
     said = re.findall(
