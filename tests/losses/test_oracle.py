@@ -279,6 +279,13 @@ def test_lejepa_draws_the_directions_of_a_step_and_centres_at_global_views():
     torch.testing.assert_close(values[0]["loss"], mixed)
 
 
+def test_lejepa_draws_other_directions_with_another_seed():
+    z, losses = embeddings(2, 6, 5), [LeJEPALoss(directions=4) for _ in range(3)]
+    losses[2].seed = 1
+    values = [loss.parts(z)["sigreg"] for loss in losses]
+    assert values[0] == values[1] != values[2]
+
+
 @pytest.mark.parametrize("neighbours", [0.0, 1.0, 40.0])
 def test_ascl(neighbours):
     """In a queue, with local queries; 40 neighbours make labels that are cut at 1."""

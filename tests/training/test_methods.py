@@ -20,7 +20,9 @@ from cacr.training.check import check_settings
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.dry_run import dry_run
 from cacr.training.layers import with_recipe
+from cacr.training.networks import build_method
 from cacr.training.pretrain import pretrain
+from cacr.training.resolve import Described, resolve
 from cacr.training.settings import completed
 from tests.conftest import TINY
 from tests.started import server
@@ -209,6 +211,18 @@ def test_wide_heads_are_narrower_for_narrow_encoders() -> None:
 
     assert dims(width=0.125) == ("  dim: 1024",)
     assert dims(encoder="resnet18") == ("  dim: 2048",)
+
+
+def test_the_seed_of_a_run_decides_what_its_objective_draws() -> None:
+    z, values = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0)), []
+    for seed in (0, 0, 1):
+        asked = {"data": "x", "method": "lejepa", "seed": seed, "epochs": 1, "first_layer": "random", **TINY}
+        data = Described("x", 100, 32, in_memory=True)
+        settings = resolve(check_settings(with_recipe(asked)), data, world_size=1, device=torch.device("cpu"))
+        method = build_method(settings).method
+        method.before_step(3, 10, epoch=0)
+        values.append(method.objective(z))
+    assert values[0] == values[1] != values[2]
 
 
 OF_IMAGES = [name for name in METHODS if not FRAMEWORKS[METHODS[name].framework].reads_captions]
