@@ -24,7 +24,7 @@ from cacr.training.networks import build_method
 from cacr.training.pretrain import pretrain
 from cacr.training.resolve import Described, resolve
 from cacr.training.settings import completed
-from tests.conftest import TINY
+from tests.conftest import TEXT, TINY
 from tests.started import server
 
 PAPER = {
@@ -57,8 +57,9 @@ OPTIONS = {
     "queue": {"queue_size": 8, "ema": 0.9},
     "momentum": {"ema": 0.9, "ema_schedule": "constant"},
     "prototypes": {"queue_size": 16, "queue_from_epoch": 1, "frozen_steps": 2, "prototypes": 5},
+    "image_text": TEXT,
 }
-"""Of frameworks whose defaults follow from the length of a run."""
+"""Of frameworks whose defaults follow from the length of a run, or would make it long."""
 
 
 def _values(method: str) -> dict[str, Any]:
@@ -225,19 +226,18 @@ def test_the_seed_of_a_run_decides_what_its_objective_draws() -> None:
     assert values[0] == values[1] != values[2]
 
 
-OF_IMAGES = [name for name in METHODS if not FRAMEWORKS[METHODS[name].framework].reads_captions]
-"""Methods that photos without captions can be trained with; ``test_captions.py`` resumes the others."""
-
-
 def _train(values: dict[str, Any], out: str, threads: int) -> None:
     torch.set_num_threads(threads)  # sums in another order would be other bits
     pretrain(values, Path(out))
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("method", OF_IMAGES)
-def test_every_method_resumes_to_the_bit_after_a_kill(method: str, photos: Path, tmp_path: Path) -> None:
-    values = {"data": str(photos), **_values(method)}
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_resumes_to_the_bit_after_a_kill(
+    method: str, photos: Path, shapes: Path, tmp_path: Path
+) -> None:
+    captions = FRAMEWORKS[METHODS[method].framework].reads_captions
+    values = {"data": f"pairs:{shapes}/test.jsonl" if captions else str(photos), **_values(method)}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = server().Process(target=_train, args=(values, str(killed), torch.get_num_threads()))
     process.start()
