@@ -76,7 +76,9 @@ def test_a_predictor_is_offered_where_there_is_one() -> None:
 
 def test_who_refuses_false_negatives_does_not_offer_them() -> None:
     loss = OBJECTIVES["info_nce"](false_negatives="attract")  # type: ignore[call-arg]
-    refusals = {name: FRAMEWORKS[name].refusal(loss) for name in ("in_batch", "momentum", "queue", "image_text")}
+    refusals = {
+        name: FRAMEWORKS[name].refusal(loss) for name in ("in_batch", "momentum", "queue", "image_text")
+    }
     assert refusals["in_batch"] is None and refusals["momentum"] is None
     for name in ("queue", "image_text"):
         assert (refusals[name] or "").endswith("negatives 'all' of the batch, without a queue or captions")
