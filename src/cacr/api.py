@@ -297,6 +297,8 @@ def reproduce(
     seeds: int = 3,
     match: "Match" = "views",
     tune: bool = False,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
     out: AnyPath = "ledger",
     data_root: AnyPath = "data",
     download: bool = False,
@@ -311,6 +313,8 @@ def reproduce(
         seeds: number of seeds, from 0.
         match: what is equal in all rows of ``mini``.
         tune: choose learning rate and temperature of every row by trials on held-out training images.
+        rows: names of the rows to run; all if empty. The table shows all rows.
+        columns: names of the columns to run; all if empty.
         out: folder of the ledger.
         data_root: folder of named data sets.
         download: allow downloads of data sets.
@@ -323,6 +327,14 @@ def reproduce(
         work_on_plan,
     )  # here, because the drawing library is slow to import
 
-    plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune)
+    plan = Plan.of(
+        item,
+        scale=scale,
+        seeds=seeds,
+        match=match,
+        tune=tune,
+        rows=tuple(rows),
+        columns=tuple(columns),
+    )
     orders = orders_of(plan, Path(out), Path(data_root), download=download, jobs=jobs, tell=tell)
     return work_on_plan(plan, orders)

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Sequence
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as in shells."""
+
 
 class UserError(Exception):
     """An error that the user can fix.

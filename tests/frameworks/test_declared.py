@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+import torch
 
 from cacr.frameworks import FRAMEWORKS, Facts, Framework
 from cacr.losses import OBJECTIVES
@@ -39,6 +40,21 @@ def test_a_framework_refuses_what_would_fail(
             method(views)
         if method.gives in method.objective.takes:  # else the pairs may fail before the objective sees them
             assert str(caught.value) == why
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("local_keys", [True, False])
+def test_a_queue_refuses_local_crops_exactly_where_they_change_nothing(
+    symmetric: bool, local_keys: bool
+) -> None:
+    options = {"symmetric": symmetric}
+    losses = [
+        make_framework("queue", local_keys=local_keys, **options)(make_views(2, 4, local=local))["loss"]
+        for local in (0, 2)
+    ]
+    objective = OBJECTIVES["cacr"](local_keys=local_keys)
+    unused = FRAMEWORKS["queue"].unused_crops(objective, options)
+    assert bool(unused) == torch.equal(*losses) == (not symmetric and not local_keys)
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS.names())

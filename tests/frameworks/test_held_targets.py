@@ -6,12 +6,16 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity, normalize
 
+from cacr.diagnostics.embedding import measured_views
 from cacr.frameworks import FRAMEWORKS, Prototypes, Siamese
 from cacr.losses import Scores
+from cacr.training.build import make_views_of
 from cacr.training.check import check_settings
 from cacr.training.layers import with_recipe
 from cacr.training.optimizers import build_optimizer
-from cacr.training.resolve import Described, resolve
+from cacr.training.passes import view_sizes
+from cacr.training.resolve import Described, keyed_views, resolve
+from cacr.views import PRESETS
 from tests.frameworks.making import make_framework, make_views
 
 pytestmark = pytest.mark.trains
@@ -121,3 +125,27 @@ def test_local_keys_are_as_many_keys_more(framework: str) -> None:
     whole = make_framework(framework, **options)([views])["loss"]
     torch.testing.assert_close(losses[True], whole)
     assert not torch.isclose(losses[False], whole)
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "image_text"])
+def test_local_crops_that_are_as_large_as_global_ones_have_no_keys(framework: str) -> None:
+    """From the settings of a run to what is announced, estimated, measured and compared."""
+    chosen = {"preset": "multicrop-swav", "image_size": 32, "local_size": 32, "encoder": "small_alexnet"}
+    chosen |= {"framework": framework, "objective": "swav" if framework == "prototypes" else "cacr"}
+    settings = resolve(
+        check_settings({"data": "x", "batch_size": 4, "epochs": 1, **chosen}),
+        Described("x", 640, 32, in_memory=True),
+        world_size=1,
+        device=torch.device("cpu"),
+    )
+    views = make_views_of(settings)
+    assert keyed_views(settings) == 2 and view_sizes(settings) == [(32, 2), (32, 6)]
+    assert set(measured_views(views)) == set(PRESETS["multicrop-swav"].resized(32).views)
+    images = torch.randint(256, (4, 3, 40, 40), dtype=torch.uint8)
+    made = [x.double() for x in views(images, torch.Generator().manual_seed(0))]
+    options = settings.objective_options if framework != "prototypes" else {}
+    method = make_framework(framework, settings.objective, **options)
+    queries, targets = method.embed(made), method.targets(made)
+    assert targets is None or len(targets) == 2
+    expected = method.loss(queries, targets, global_views=2)["loss"]
+    torch.testing.assert_close(method(made)["loss"], expected)

@@ -113,6 +113,22 @@ def test_accumulated_batches_all_join_the_queue() -> None:
     assert int(method.enqueued) == 8
 
 
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_the_queue_is_full_after_the_steps_that_are_announced(accumulate: int) -> None:
+    method, steps = make_framework("queue", queue_size=40), 0
+    assert isinstance(method, Queue)
+    while int(method.enqueued) < 40:
+        for seed in range(accumulate):
+            method(make_views(2, 4, seed=seed))
+        steps += 1
+        method.after_step(steps, 10)
+    text = method.negatives_text(4, 2, accumulate=accumulate)
+    assert (
+        text
+        == f"43 per query: the queue (full after {steps} steps), and the other images in the batch, same view"
+    )
+
+
 def test_a_queue_of_the_other_images_equals_in_batch_negatives() -> None:
     """P15: one query image whose negatives lie in the queue, instead of in the batch."""
     whole = make_framework("in_batch", t_neg=2.0)

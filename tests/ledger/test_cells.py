@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,22 @@ import pytest
 
 import cacr
 from cacr.config import EvaluateSettings, PretrainSettings
-from cacr.errors import UserError
+from cacr.errors import INTERRUPTED, UserError
 from cacr.evaluation.settings import Evaluation
-from cacr.ledger import ITEMS, Ledger, Orders, Plan, Record, by_training, cell_command, work, work_through
+from cacr.ledger import (
+    ITEMS,
+    Ledger,
+    Orders,
+    Plan,
+    Record,
+    by_training,
+    cell_command,
+    orders_of,
+    work,
+    work_through,
+)
 from cacr.ledger.cell import Cell
+from cacr.ledger.claims import judge
 from cacr.ledger.item import Claim, Column, Item, Row
 from cacr.ledger.scales import RATES, TRIAL_SEED, VIEWS, sheet_of
 from cacr.training.check import check_settings
@@ -27,7 +40,10 @@ TOY = Item(
         Row("ours", {"objective": "cacr", "t_neg": 2.0}, tuned={"t_neg": (1.0, 4.0)}),
         Row("theirs", {"objective": "info_nce"}, tuned={"temperature": (0.1, 0.5)}),
     ),
-    (Column("regular", mini=True), Column("skewed", settings={"imbalance": "exponential"}, mini=True)),
+    (
+        Column("regular", mini=True),
+        Column("skewed", settings={"imbalance": "exponential"}, mini=True, drop_from="regular"),
+    ),
     claims=(
         Claim.above("ours is above theirs", ("ours", "regular"), ("theirs", "regular")),
         Claim.above("theirs is above ours, skewed", ("theirs", "skewed"), ("ours", "skewed")),
@@ -42,7 +58,6 @@ TOY = Item(
         ),
     ),
     paper={"ours": (86.5, 75.9), "theirs": (83.5, None)},
-    drop_from="regular",
 )
 
 
@@ -147,14 +162,18 @@ def test_cells_are_shared_between_items_and_scales_are_equal_in_views() -> None:
 
 
 def test_every_row_has_as_many_trials_and_none_looks_at_test_labels() -> None:
-    for item in (TOY, ITEMS["table2"]):
+    items = [item for item in map(ITEMS.__getitem__, ITEMS) if not item.no_mini and not item.timed_steps]
+    for item in (TOY, *items):
         sheet = sheet_of(item, "mini", [0], tune=True)
         assert not sheet.cells  # they are known when the trials are done
-        assert {len(tried) for tried in sheet.trials.values()} == {2 * len(RATES)}
+        # what a table sweeps is not tuned: its rows have the rates alone
+        swept = item.name == "tableA6"
+        assert {len(tried) for tried in sheet.trials.values()} == {(1 if swept else 2) * len(RATES)}
         for tried in sheet.trials.values():
             assert len({cell.digest for _, cell in tried}) == len(tried)
             for settings, cell in tried:
                 assert cell.evaluation["held_out"] is True
+                assert len(cell.evaluation["protocol"]) == 1
                 assert cell.seed == TRIAL_SEED
                 assert settings.items() <= cell.settings.items()
 
@@ -176,6 +195,119 @@ def test_the_best_trial_decides_and_a_failed_one_does_not(tmp_path: Path) -> Non
     assert all(cell.settings["base_lr"] == RATES[2] for cell in sheet.cells.values())
     assert "held_out" not in next(iter(sheet.cells.values())).evaluation
     assert "theirs, skewed: base_lr=1.08 temperature=0.5" in plan.text(ledger)
+
+
+def test_a_choice_stays_when_a_failed_trial_succeeds_later(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=2, tune=True)
+    for tried in plan.sheet(ledger)[0].trials.values():
+        for number, (_, cell) in enumerate(tried):
+            if number == 5:
+                ledger.fail(cell, "diverged")
+            else:
+                ledger.keep(cell, _record(cell, 0.1 * number))
+    plan.decide(ledger)
+    before = plan.sheet(ledger)[1]
+    trials = [cell for tried in plan.sheet(ledger)[0].trials.values() for _, cell in tried]
+    assert not {cell.digest for cell in trials} & {cell.digest for cell in plan.cells(ledger)}
+    for cell in trials:
+        ledger.keep(cell, _record(cell, 1.0))  # what failed is the best now
+    assert plan.sheet(ledger)[1] == before
+    shutil.rmtree(tmp_path / "choices")
+    assert plan.sheet(ledger)[1] != before
+
+
+def test_a_table_names_what_is_not_tuned_yet_and_why_trials_failed(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=1, tune=True)
+    for place, tried in plan.sheet(ledger)[0].trials.items():
+        for _, cell in tried:
+            if place == ("ours", "regular"):
+                ledger.fail(cell, "no memory")
+            elif place[0] == "theirs":
+                ledger.keep(cell, _record(cell, 0.5))
+    for cell in plan.sheet(ledger)[0].references.values():
+        ledger.fail(cell, "no pixels")
+    text = plan.text(ledger)
+    assert "Incomplete: ours, regular; ours, skewed: the trials" in text
+    assert "Failed: trial of ours, regular with base_lr=0.12 t_neg=1.0: no memory" in text
+    assert "Failed: before training, skewed, seed 0: no pixels" in text
+
+
+def test_rows_and_columns_choose_what_is_run_and_seeds_come_first(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    whole, part = (Plan(TOY, "mini", seeds=2, rows=rows) for rows in ((), ("ours",)))
+    assert [cell.seed for cell in whole.cells(ledger)] == [0] * 6 + [1] * 6  # two rows, and what was before
+    assert len(part.cells(ledger)) == 2 * (2 + 2)
+    assert "| theirs |" in part.text(ledger)
+    one = Plan(TOY, "mini", seeds=1, columns=("skewed",)).cells(ledger)
+    assert {cell.settings.get("imbalance") for cell in one} == {"exponential"}
+    tuned = Plan(TOY, "mini", seeds=1, tune=True, rows=("ours",), columns=("regular",)).cells(ledger)
+    assert len([cell for cell in tuned if cell.subject == "encoder"]) == 6
+    with pytest.raises(UserError, match=r"no row 'our'.*did you mean ours"):
+        Plan(TOY, "mini", rows=("our",))
+    with pytest.raises(UserError, match=r"no column 'regluar'.*did you mean regular"):
+        Plan(TOY, "mini", columns=("regluar",))
+
+
+def test_equal_trainings_of_several_items_are_one_cell() -> None:
+    def digest(item: str, row: str) -> str:
+        return sheet_of(ITEMS[item], "mini", [0]).cells[(row, "CIFAR-10"), 0].digest
+
+    whole = digest("table2", "CACR (K=4)")
+    assert whole == digest("tableA5", "t+ = 1") == digest("tableA13", "CACR (K=4), Euclidean")
+    assert whole == digest("tableA6", "K=4, t- = 0.9") != digest("tableA6", "K=4, t- = 2")
+
+
+def test_the_loss_from_regular_data_is_that_of_the_same_data() -> None:
+    drops = {column.name: column.drop_from for column in ITEMS["table2"].columns}
+    assert drops == {
+        "CIFAR-10": "",
+        "CIFAR-100": "",
+        "CIFAR-10, linear": "CIFAR-10",
+        "CIFAR-100, linear": "CIFAR-100",
+        "CIFAR-10, exponential": "CIFAR-10",
+        "CIFAR-100, exponential": "CIFAR-100",
+    }
+
+
+def test_time_is_measured_in_short_runs_one_after_the_other(tmp_path: Path) -> None:
+    plan = Plan.of("tableA7", scale="mini", seeds=1)
+    sheet, _ = plan.sheet(Ledger(tmp_path))
+    assert {cell.settings["max_steps"] for cell in sheet.cells.values()} == {60}
+    assert not sheet.references and not any(cell.evaluation for cell in sheet.cells.values())
+    with pytest.raises(UserError, match="leave out --jobs"):
+        orders_of(plan, tmp_path, tmp_path, download=False, jobs=2, tell=print)
+    with pytest.raises(UserError, match="nothing to tune"):
+        Plan.of("tableA7", scale="mini", tune=True).cells(Ledger(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ((0.1, -0.1, 0.2), "confirmed"),
+        ((4.0, 4.1, 4.2), "contradicted"),
+        ((0.1, 3.0, -2.0), "not shown"),
+    ],
+)
+def test_a_claim_of_no_difference_needs_an_interval_within_its_bounds(
+    differences: tuple[float, ...], verdict: str
+) -> None:
+    one, other = ("a", "x"), ("b", "x")
+    scores = {one: dict(enumerate(differences)), other: dict.fromkeys(range(3), 0.0)}
+    assert judge(Claim.equal("equal", one, other, within=1.0), scores).verdict == verdict
+
+
+def test_a_stopped_process_is_no_failure_of_its_cell(tmp_path: Path) -> None:
+    ledger, told = Ledger(tmp_path), list[str]()
+    cell = Plan(TOY, "mini", seeds=1).cells(ledger)[0]
+    for code in (f"import sys; sys.exit({INTERRUPTED})", "import os; os.kill(os.getpid(), 15)"):
+        command = [sys.executable, "-c", code]
+        orders = replace(_orders(ledger, told, jobs=2), command=lambda cells, command=command: command)
+        assert work_through([cell], orders)
+        assert "stopped" in told[-1]
+        assert not ledger.failure(cell)
+    command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    work_through([cell], replace(_orders(ledger, told, jobs=2), command=lambda cells: command))
+    assert "ended by signal 9" in ledger.failure(cell)
 
 
 def _orders(ledger: Ledger, told: list[str], jobs: int = 1) -> Orders:
@@ -246,8 +378,11 @@ def test_a_damaged_or_foreign_record_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scale", ["smoke", "mini", "paper"])
 def test_every_cell_is_a_training_that_can_begin(name: str, scale: Any) -> None:
     item = ITEMS[name]
-    if scale == "mini" and item.no_mini:
-        with pytest.raises(UserError, match="has no scale mini"):
+    refusal = "has no scale mini" if scale == "mini" and item.no_mini else ""
+    if scale == "paper" and name == "table2-caltech101":
+        refusal = "not in the paper"
+    if refusal:
+        with pytest.raises(UserError, match=refusal):
             sheet_of(item, scale, [0])
         return
     sheet = sheet_of(item, scale, [0])
@@ -284,6 +419,7 @@ def test_bad_input_is_one_message(run: Run, tmp_path: Path) -> None:
     refused(run, ["reproduce", "tabel2"], "did you mean table")
     refused(run, ["reproduce", "table2", "--cell", "123", *out], "no cell 123", "--print-cells")
     refused(run, ["reproduce", "table2", "--scale", "paper", "--tune", *out], "--tune works only with")
+    refused(run, ["reproduce", "table2", "--row", "CACR", *out], "no row 'CACR'", "did you mean CACR (K=")
     assert not (tmp_path / "ledger").exists()
 
 

@@ -177,6 +177,8 @@ def test_what_does_not_fit_a_method_is_told_before_anything_is_loaded(
         ({"method": "byol", "ema": -0.1}, r"ema=-0.1 must be in \[0, 1\]"),
         ({"method": "byol", "temperature": 0.1}, "no setting 'temperature'; it belongs to"),
         ({"method": "vicreg", "preset": "multicrop-swav"}, "not support local crops"),
+        ({"method": "moco_v2", "preset": "multicrop-swav"}, "symmetric=false has no use for local crops"),
+        ({"framework": "queue", "symmetric": False, "preset": "multicrop-cacr"}, "no use for local crops"),
     ],
 )
 def test_what_is_wrong_whatever_the_data_is_told_without_looking_at_it(

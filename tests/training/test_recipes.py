@@ -181,6 +181,13 @@ def test_a_dry_run_needs_neither_data_nor_a_folder() -> None:
     assert "  schedule: cosine_epochs" in result.output
 
 
+def test_a_dry_run_counts_all_batches_of_a_step_that_fill_a_queue() -> None:
+    values = {"data": "digits", "framework": "queue", "batch_size": 64, "queue_size": 640, "max_steps": 10}
+    for accumulate, steps in ((1, 10), (4, 3)):
+        lines = "\n".join(dry_run({**values, "accumulate": accumulate, "width": 0.05}))
+        assert f"(full after {steps} steps)" in _row(lines, "negatives")
+
+
 def test_a_dry_run_counts_the_memory_of_a_step() -> None:
     lines = "\n".join(dry_run({"recipe": "cifar10-cacr-k4"}))
     assert _row(lines, "parameters").startswith("27,221,088 ")

@@ -139,6 +139,19 @@ def test_views_of_different_sizes_come_in_runs() -> None:
     assert [v.shape for v in views(stacked, generator())] == [v.shape for v in whole]
 
 
+def test_local_crops_of_the_size_of_global_ones_are_a_run_of_their_own() -> None:
+    preset = PRESETS["multicrop-swav"].resized(32).with_options(local_size=32)
+    views = Views(preset.for_views(5), preset.mean, preset.std, global_views=preset.global_views(5))
+    assert views.runs == [preset.views, (preset.local,) * 3]
+    assert [len(v) for v in views(photos(3, 64, 80), generator())] == [2, 3]
+    assert [len(v) for v in views.crop(tv.to_pil_image(photos(1, 64, 80)[0]), generator())] == [2, 3]
+
+
+@pytest.mark.parametrize(("name", "counts"), [("multicrop-swav", [1, 2, 2]), ("cifar", [1, 2, 8])])
+def test_a_preset_counts_its_global_views(name: str, counts: list[int]) -> None:
+    assert [PRESETS[name].global_views(count) for count in (1, 2, 8)] == counts
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_views_are_channels_last_and_of_the_type_asked_for(dtype: torch.dtype) -> None:
     preset = PRESETS["cifar"]

@@ -11,9 +11,7 @@ from pathlib import Path
 import typer
 
 from cacr.commands.options import show
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as in shells."""
+from cacr.errors import INTERRUPTED
 
 GRACE_SECONDS = 0.5
 """Seconds that a second Ctrl-C waits for the main thread, which may be computing, before the process ends."""

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from cacr.commands.interrupts import INTERRUPTED
 from cacr.commands.options import Download, path, show
-from cacr.errors import UserError
+from cacr.errors import INTERRUPTED, UserError
 
 
 def reproduce(
@@ -33,8 +32,21 @@ def reproduce(
             help="Choose learning rate and temperature (or t-) of every row by six trials on held-out training images.",
         ),
     ] = False,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run only this row; can be repeated. The table shows all rows.", show_default=False
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only this column; can be repeated.", show_default=False),
+    ] = None,
     out: Annotated[
-        Path, typer.Option(parser=path, help="Folder of the ledger: keep cells/; runs/ can be deleted.")
+        Path,
+        typer.Option(
+            parser=path, help="Folder of the ledger: keep cells/ and choices/; runs/ can be deleted."
+        ),
     ] = Path("ledger"),
     data_root: Annotated[Path, typer.Option(parser=path, help="Folder of named data sets.")] = Path("data"),
     download: Download = False,
@@ -65,6 +77,8 @@ def reproduce(
 
     cacr reproduce table2 --scale mini --tune --seeds 6 --data-root ~/data --jobs 2
 
+    cacr reproduce table2 --tune --seeds 2 --row "HN-CL" --column "CIFAR-10" --data-root ~/data
+
     cacr reproduce tableA4 --scale paper --print-cells > cells.sh
     """
     from cacr.ledger import (
@@ -84,7 +98,15 @@ def reproduce(
             for claim in ITEMS[name].claims:
                 show(f"           claim: {claim.text}")
         return
-    plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune)
+    plan = Plan.of(
+        item,
+        scale=scale,
+        seeds=seeds,
+        match=match,
+        tune=tune,
+        rows=tuple(row or ()),
+        columns=tuple(column or ()),
+    )
     ledger = Ledger(out)
     orders = orders_of(plan, out, data_root, download=download, jobs=jobs, tell=show)
     if cell:
@@ -96,7 +118,7 @@ def reproduce(
             raise UserError("; ".join(failures))
         return
     if print_cells:
-        waiting = [each for each in plan.sheet(ledger)[0].every() if ledger.find(each) is None]
+        waiting = [each for each in plan.cells(ledger) if ledger.find(each) is None]
         for cells in by_training(waiting):
             show(shlex.join(["cacr", *orders.command(cells)[3:]]))
         return

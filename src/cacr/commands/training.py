@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cacr.clock import process_began
-from cacr.commands.interrupts import INTERRUPTED, interruptible
+from cacr.commands.interrupts import interruptible
 from cacr.commands.options import (
     DataRoot,
     Download,
@@ -17,7 +17,7 @@ from cacr.commands.options import (
     settings_of_run,
     show,
 )
-from cacr.errors import UserError
+from cacr.errors import INTERRUPTED, UserError
 from cacr.shell import resume_command, shell_words
 
 STOPPED = 2

@@ -15,7 +15,7 @@ class Batch:
     Attributes:
         images: input of :class:`cacr.views.Views`. From a source in memory: one raw uint8 tensor (n, 3, height,
             width). From other sources: the results of ``crop``, stacked, one uint8 tensor (views, n, 3, size, size)
-            per output size.
+            per group of views.
         index: (n,) numbers of the images in the source.
         labels: (n,) their classes, or None.
         captions: their captions, or None.

@@ -44,7 +44,7 @@ class Decoder(Dataset[Batch | WorkerFailure]):
 
     Args:
         source: the images.
-        crop: turns an image into views, one uint8 tensor (views, 3, size, size) per output size.
+        crop: turns an image into views, one uint8 tensor (views, 3, size, size) per group of views.
         seed: seed of the crops.
         at_least: shorter side that ``crop`` needs.
         replace: replace an unreadable image by the next readable one, instead of leaving it out.

@@ -44,8 +44,8 @@ class Loader:
         rank: the rank of this process.
         world_size: number of processes that share a batch.
         workers: number of decoding processes.
-        crop: turns an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) per output size;
-            it must be picklable. Required for every source except an ``ArraySource``.
+        crop: turns an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) per group of
+            views; it must be picklable. Required for every source except an ``ArraySource``.
         shuffle: for training; without it, one pass in order, for evaluation.
         at_least: shorter side in pixels that ``crop`` needs; larger JPEG files are decoded at a fraction of their
             size.

@@ -186,13 +186,11 @@ def _pixels(views: Tensor) -> Tensor:
 
 
 def measured_views(views: Views) -> list[Augmentation]:
-    """The training views that are measured: five, taken in turn from those of the largest size.
+    """The training views that are measured: five, taken in turn from the global crops.
 
     So that runs with one positive are measured with the same number of positives as others.
     """
-    size = max(view.size for view in views.augmentations)
-    large = [view for view in views.augmentations if view.size == size]
-    return (MEASURED_VIEWS * large)[:MEASURED_VIEWS]
+    return (MEASURED_VIEWS * list(views.runs[0]))[:MEASURED_VIEWS]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from cacr.encoders import held_statistics
 from cacr.losses import Ring
 
 _Views = Sequence[Tensor]
-"""One tensor (views, images, 3, size, size) for each size of crop."""
+"""One tensor (views, images, 3, size, size) for each group of views: global crops, and local ones."""
 
 
 def in_chunks(views: _Views, chunk: int | None) -> list[_Views]:

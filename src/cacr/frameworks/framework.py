@@ -123,8 +123,8 @@ class Framework(nn.Module, ABC):
         By default: the embeddings of all views.
 
         Args:
-            views: one normalised tensor (views, images, 3, size, size) per crop size; the first one has the global
-                crops, the others local ones.
+            views: normalised tensors (views, images, 3, size, size); the first one has the global crops, the others
+                local ones, even if all have the same size.
         """
         return encode_views(views, self.encoder, self.head, batch_norm=self.batch_norm)
 
@@ -179,8 +179,14 @@ class Framework(nn.Module, ABC):
         """
         return batch_negatives(self.objective.negatives, images, views)
 
-    def negatives_text(self, images: int, views: int) -> str:
-        """Describe the negatives of a query; ``views`` is the number of views with keys."""
+    def negatives_text(self, images: int, views: int, *, accumulate: int = 1) -> str:
+        """Describe the negatives of a query.
+
+        Args:
+            images: number of images of a global batch.
+            views: number of views with keys.
+            accumulate: number of batches per step.
+        """
         if not self.objective.has_negatives:
             return "none: no image is compared with another"
         number, origin = self.negatives(images, views)
@@ -203,6 +209,11 @@ class Framework(nn.Module, ABC):
         if "negatives" in cls.meaningless_options:
             return objective.fixed_negatives or None
         return NO_LOCAL_KEYS if local and not objective.local_keys and objective.negatives == "same" else None
+
+    @classmethod
+    def unused_crops(cls, objective: Objective, options: Mapping[str, Any]) -> str | None:
+        """Why local crops would be made and not used with these options; None, as in most frameworks, if they are."""
+        return None
 
     @classmethod
     def _without_predictor(cls) -> str:

@@ -137,6 +137,16 @@ class Queue(Framework):
         return ema_problems(given)
 
     @classmethod
+    def unused_crops(cls, objective: Objective, options: Mapping[str, Any]) -> str | None:
+        """With ``symmetric=false`` no local crop is a query; they can only be keys."""
+        if options.get("symmetric", True) or objective.local_keys:
+            return None
+        return (
+            "symmetric=false has no use for local crops, because the first global crop is the only query: set "
+            "symmetric=true, or use another --preset"
+        )
+
+    @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
         """Problems: the queue is not a multiple of the batch, or an image would be its own negative."""
         size, batch, found = options["queue_size"], facts.batch_size, []
@@ -154,8 +164,19 @@ class Queue(Framework):
 
     def negatives(self, images: int, views: int) -> NegativeCount:
         """Negatives of one query (see :class:`Framework`)."""
+        return self._counted(images, "the queue")
+
+    def negatives_text(self, images: int, views: int, *, accumulate: int = 1) -> str:
+        """Also say when the queue is full (see :class:`Framework`); the keys of all batches of a step join it."""
+        if not self.objective.has_negatives:
+            return super().negatives_text(images, views, accumulate=accumulate)
+        steps = -(-len(self.queue) // (images * accumulate))
+        found = self._counted(images, f"the queue (full after {steps:,} steps)")
+        return f"{found.number:,} per query: {found.origin}"
+
+    def _counted(self, images: int, queue: str) -> NegativeCount:
+        """Negatives of one query; ``queue`` describes those of the queue."""
         size = len(self.queue)
-        queue = f"the queue (full after {-(-size // images):,} steps)"
         match self.in_batch:
             case "off":
                 return NegativeCount(size, queue)

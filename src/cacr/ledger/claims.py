@@ -36,6 +36,9 @@ class Judged:
 def judge(claim: Claim, scores: Mapping[Place, Mapping[int, float]]) -> Judged:
     """Test whether a claim's contrast is above zero: a paired t-test over the seeds that all its places have.
 
+    A claim of no difference is confirmed if the confidence interval of the contrast is within its bounds, and
+    contradicted if the interval is outside of them.
+
     Args:
         claim: with its contrast.
         scores: place -> seed -> score.
@@ -51,6 +54,14 @@ def judge(claim: Claim, scores: Mapping[Place, Mapping[int, float]]) -> Judged:
         for seed in sorted(seeds)
     }
     found = compare_scores(dict.fromkeys(sums, 0.0), sums)
-    if found is None or found.p > LEVEL:
-        return Judged(claim, found, "not shown")
-    return Judged(claim, found, "confirmed" if found.mean > 0 else "contradicted")
+    return Judged(claim, found, "not shown" if found is None else _verdict(claim, found))
+
+
+def _verdict(claim: Claim, found: Difference) -> str:
+    if claim.within is None:
+        if found.p > LEVEL:
+            return "not shown"
+        return "confirmed" if found.mean > 0 else "contradicted"
+    if -claim.within < found.low and found.high < claim.within:
+        return "confirmed"
+    return "contradicted" if found.low > claim.within or found.high < -claim.within else "not shown"

@@ -43,6 +43,7 @@ class Column:
         measure: which score of a record is shown: the name of the protocol, followed by a space and a metric if it has
             several; empty: the score of the first protocol.
         references: what is measured without training: ``untrained``, ``pixels``.
+        drop_from: the column that this one is compared with, if an item has it: the paper prints the loss.
         whole_start: whether there is more than an encoder before training, such as a text encoder: the reference then
             has all settings of the first row.
         smoke: settings of ``cacr.evaluate`` at the scale ``smoke``.
@@ -57,6 +58,7 @@ class Column:
     part: str = ""
     measure: str = ""
     references: tuple[str, ...] = ("untrained", "pixels")
+    drop_from: str = ""
     whole_start: bool = False
     smoke: Mapping[str, Any] = field(
         default_factory=lambda: {"data": "digits", "protocol": ["knn"], "reader": "raw"}
@@ -75,15 +77,22 @@ class Claim:
     Attributes:
         text: the claim in a sentence.
         contrast: place -> weight; the claim holds if the weighted sum of scores is above zero.
+        within: for a claim that there is no difference: it holds if the sum is between minus and plus this number.
     """
 
     text: str
     contrast: Mapping[Place, float]
+    within: float | None = None
 
     @classmethod
     def above(cls, text: str, better: Place, worse: Place) -> "Claim":
         """The claim that one place is above another."""
         return cls(text, {better: 1.0, worse: -1.0})
+
+    @classmethod
+    def equal(cls, text: str, one: Place, other: Place, *, within: float) -> "Claim":
+        """The claim that two places differ by less than a number of points."""
+        return cls(text, {one: 1.0, other: -1.0}, within)
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ class Item:
         curves: metrics of a run that are drawn over epochs, for items that are figures.
         draws: figures of ``cacr figures`` that each run draws.
         quantity: what the numbers are.
-        drop_from: the column that others of the same data are compared with, if the paper prints the loss.
+        timed_steps: for an item that measures only time: the length of each training, but for a smoke test.
     """
 
     name: str
@@ -119,7 +128,7 @@ class Item:
     curves: tuple[str, ...] = ()
     draws: tuple[str, ...] = ()
     quantity: str = "accuracy (%)"
-    drop_from: str = ""
+    timed_steps: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.title)  # for listings

@@ -9,9 +9,10 @@ from cacr.ledger.cell import Cell
 from cacr.ledger.drawing import draw
 from cacr.ledger.item import ITEMS, Item, Place
 from cacr.ledger.record import Ledger
-from cacr.ledger.scales import Match, Scale, Sheet, sheet_of
+from cacr.ledger.scales import Match, Scale, Sheet, columns_at, rows_at, sheet_of
 from cacr.ledger.table import Filled, fill, table
-from cacr.ledger.tuning import choose
+from cacr.ledger.tuning import choose, decide
+from cacr.registry import nearest
 from cacr.shell import shell_words
 
 
@@ -25,6 +26,8 @@ class Plan:
         seeds: number of seeds, from 0.
         match: what is equal in all rows of ``mini``.
         tune: whether settings are chosen by trials.
+        rows: names of the rows to run; empty for all. Tables show all rows.
+        columns: names of the columns to run; empty for all.
     """
 
     item: Item
@@ -32,6 +35,18 @@ class Plan:
     seeds: int = 3
     match: Match = "views"
     tune: bool = False
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for kind, asked, there in (
+            ("row", self.rows, rows_at(self.item, self.scale)),
+            ("column", self.columns, columns_at(self.item, self.scale)),
+        ):
+            known = [each.name for each in there]
+            if unknown := [name for name in asked if name not in known]:
+                hint = nearest(unknown[0], known)
+                raise UserError(f"{self.item.name} has no {kind} {unknown[0]!r} at this scale; {hint}")
 
     @classmethod
     def of(cls, name: str, **more: Any) -> "Plan":
@@ -45,6 +60,14 @@ class Plan:
             return first, {}
         chosen = choose(first, ledger)
         return self._sheet(chosen), chosen
+
+    def cells(self, ledger: Ledger) -> list[Cell]:
+        """The cells to run that are known now, in their order."""
+        return self.sheet(ledger)[0].every(self.rows, self.columns)
+
+    def decide(self, ledger: Ledger) -> None:
+        """Store what finished trials decided."""
+        decide(self._sheet({}), ledger)
 
     def _sheet(self, chosen: dict[Place, dict[str, Any]]) -> Sheet:
         return sheet_of(

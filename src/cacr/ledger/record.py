@@ -3,7 +3,9 @@
 import json
 import platform
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from cacr.files import write_atomically
 from cacr.ledger.cell import Cell
 from cacr.reading.documents import read_json
 from cacr.runs.result import Finite, versions
+from cacr.training.precision import cpu_field
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,32 @@ class Record:
     seconds: dict[str, Finite] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
     commit: str = field(default_factory=lambda: commit())
-    machine: str = field(default_factory=lambda: platform.processor() or platform.machine())
+    machine: str = field(default_factory=lambda: cpu_name())
 
     def score(self, protocol: str, subject: str = "encoder") -> float | None:
         """A score; None if it was not measured."""
         return self.scores.get(protocol, {}).get(subject)
 
 
-_RECORD = TypeAdapter(Record)
+@dataclass(frozen=True)
+class Choice:
+    """What trials decided.
+
+    Attributes:
+        settings: the best ones.
+        scores: digest of each trial that did not fail -> its score.
+    """
+
+    settings: dict[str, Any]
+    scores: dict[str, Finite]
+
+
+_RECORD, _CHOICE = TypeAdapter(Record), TypeAdapter(Choice)
+
+
+def cpu_name() -> str:
+    """The processor as Linux names it; elsewhere its kind."""
+    return cpu_field("model name") or platform.processor() or platform.machine()
 
 
 def commit() -> str:
@@ -68,8 +89,8 @@ class Ledger:
     """A folder of records, and of running cells.
 
     Attributes:
-        path: ``cells/`` has a record per finished cell, and the reasons why others failed; ``runs/`` has their run
-            folders, which may be removed.
+        path: ``cells/`` has a record per finished cell, and the reasons why others failed; ``choices/`` what trials
+            decided; ``runs/`` has run folders, which may be removed.
     """
 
     path: Path
@@ -118,6 +139,29 @@ class Ledger:
         """Why a cell failed when it was last tried; empty if it did not fail."""
         file = self.failure_file(cell)
         return file.read_text(encoding="utf-8", errors="replace").strip() if file.exists() else ""
+
+    def choice_file(self, trials: Sequence[Cell]) -> Path:
+        """What some trials decided; the name is a digest of theirs."""
+        names = " ".join(sorted(cell.digest for cell in trials))
+        return self.path / "choices" / f"{blake2b(names.encode(), digest_size=8).hexdigest()}.json"
+
+    def decided(self, trials: Sequence[Cell]) -> Choice | None:
+        """What some trials decided; None if they have not.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        file = self.choice_file(trials)
+        if not file.exists():
+            return None
+        return read_json(file, _CHOICE, hint="remove it to decide again by the trials")
+
+    def decide(self, trials: Sequence[Cell], choice: Choice) -> None:
+        """Store what some trials decided, once and for all."""
+        file = self.choice_file(trials)
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, (json.dumps(asdict(choice), indent=1) + "\n").encode())
 
     def keep(self, cell: Cell, record: Record) -> None:
         """Write the record of a cell."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cacr.errors import UserError
 from cacr.ledger.claims import Judged
 from cacr.ledger.plan import Plan
 from cacr.ledger.record import Ledger
@@ -30,17 +31,23 @@ class Reproduced:
 def orders_of(
     plan: Plan, out: Path, data_root: Path, *, download: bool, jobs: int, tell: Callable[[str], None]
 ) -> Orders:
-    """How the cells of a plan are run."""
+    """How the cells of a plan are run.
+
+    Raises:
+        UserError: cells that measure time would disturb each other.
+    """
+    if jobs > 1 and plan.item.timed_steps:
+        raise UserError(f"{plan.item.name} measures time, one cell after the other: leave out --jobs")
     command = cell_command(plan.item.name, plan.options(out, data_root, download=download))
     return Orders(Ledger(out), data_root, download, jobs, command, tell)
 
 
 def work_on_plan(plan: Plan, orders: Orders) -> Reproduced:
     """Run the cells that have no record, then make the table of all records."""
-    finished = True
-    # Trials come first: they decide the settings of the other cells.
-    for _ in range(2 if plan.tune else 1):
-        finished = finished and work_through(plan.sheet(orders.ledger)[0].every(), orders)
+    finished = work_through(plan.cells(orders.ledger), orders)
+    if plan.tune and finished:  # the trials have decided the settings of the other cells
+        plan.decide(orders.ledger)
+        finished = work_through(plan.cells(orders.ledger), orders)
     return reproduced(plan, orders.ledger, finished=finished)
 
 

@@ -1,6 +1,7 @@
 """Run the cells of a ledger: one after the other, or several at a time in separate processes."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cacr.errors import INTERRUPTED
 from cacr.ledger.cell import Cell
 from cacr.ledger.record import Ledger
 from cacr.ledger.work import InterruptedCellError, TakenCellError, work_on
@@ -128,6 +130,8 @@ def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
         return ""
     if code == 0 and not ledger.failure(cell):
         return "another process works on it: skipped"
+    if code in (INTERRUPTED, -signal.SIGINT, -signal.SIGTERM):  # no fault of the cell
+        return "stopped; run the same command to continue"
     if not ledger.failure(cell):
         lines = _log(ledger, cell).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         ended = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"

@@ -5,7 +5,7 @@
 the paper's protocol, with the recipes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -70,6 +70,10 @@ TRIAL_SEED = 1000
 """Seed of all trials; seeds of reported cells are small."""
 
 
+Trials = list[tuple[dict[str, Any], Cell]]
+"""Settings to try for a place, each with its cell."""
+
+
 @dataclass(frozen=True)
 class Sheet:
     """The cells of an item at a scale.
@@ -82,12 +86,32 @@ class Sheet:
 
     cells: dict[tuple[Place, int], Cell] = field(default_factory=dict)
     references: dict[tuple[str, int], Cell] = field(default_factory=dict)
-    trials: dict[Place, list[tuple[dict[str, Any], Cell]]] = field(default_factory=dict)
+    trials: dict[Place, Trials] = field(default_factory=dict)
 
-    def every(self) -> list[Cell]:
-        """All cells that can be run now, without repetitions, trials first."""
-        tried = [cell for options in self.trials.values() for _, cell in options]
-        whole = [*tried, *self.cells.values(), *self.references.values()]
+    def every(self, rows: Collection[str] = (), columns: Collection[str] = ()) -> list[Cell]:
+        """All cells that can be run now, without repetitions.
+
+        Trials come first, unless they have decided already. The others are sorted by seed: whoever stops early has
+        fewer seeds of every row, not fewer rows.
+
+        Args:
+            rows: names of the rows; empty for all.
+            columns: names of the columns; empty for all.
+        """
+
+        def wanted(row: str | None, column: str) -> bool:
+            return (not rows or row in {None, *rows}) and (not columns or column in columns)
+
+        decided = {place for place, _ in self.cells}
+        tried = [
+            cell
+            for place, options in self.trials.items()
+            if place not in decided and wanted(*place)
+            for _, cell in options
+        ]
+        own = [(seed, cell) for (place, seed), cell in self.cells.items() if wanted(*place)]
+        own += [(seed, cell) for (column, seed), cell in self.references.items() if wanted(None, column)]
+        whole = [*tried, *(cell for _, cell in sorted(own, key=lambda each: each[0]))]
         return list({cell.digest: cell for cell in whole}.values())
 
 
@@ -111,10 +135,14 @@ def require_scale(item: Item, scale: Scale, *, tune: bool) -> None:
     """
     if scale == "mini" and item.no_mini:
         raise UserError(f"{item.name} has no scale mini: {item.no_mini}; use --scale smoke or paper")
+    if scale == "paper" and not rows_at(item, scale):
+        raise UserError(f"{item.name} is not in the paper; use --scale smoke or mini")
     if scale == "paper" and tune:
         raise UserError(
             "--tune works only with --scale smoke and mini: the paper's scale uses the paper's values"
         )
+    if item.timed_steps and tune:
+        raise UserError(f"{item.name} measures only time: there is nothing to tune, leave out --tune")
 
 
 def sheet_of(
@@ -144,6 +172,8 @@ def sheet_of(
         for row in rows:
             place = (row.name, column.name)
             base = _settings(row, column, scale, match)
+            if item.timed_steps and scale != "smoke":
+                base["max_steps"] = item.timed_steps
             if tune:
                 sheet.trials[place] = [
                     (tried, _trial(row, column, scale, match, tried)) for tried in trials_of(row)
@@ -151,10 +181,10 @@ def sheet_of(
             if not tune or place in known:
                 more = known.get(place, {}) if tune else {}
                 for seed in wanted:
-                    sheet.cells[place, seed] = Cell(
-                        "encoder", base | dict(more) | {"seed": seed}, _evaluation(column, scale, seed)
-                    )
-        for seed in wanted if column.evaluation or scale != "paper" else ():
+                    evaluation = {} if item.timed_steps else _evaluation(column, scale, seed)
+                    sheet.cells[place, seed] = Cell("encoder", base | dict(more) | {"seed": seed}, evaluation)
+        judged = not item.timed_steps and (column.evaluation or scale != "paper")
+        for seed in wanted if judged else ():
             sheet.references[column.name, seed] = _reference(rows[0], column, scale, seed)
     return sheet
 
@@ -173,18 +203,19 @@ def _reference(row: Row, column: Column, scale: Scale, seed: int) -> Cell:
 def trials_of(row: Row) -> list[dict[str, Any]]:
     """Settings that ``--tune`` tries: each learning rate with each value of the row's own setting.
 
-    Every row has the same number of trials, so that the comparison is fair.
+    All rows of an item have as many values, so that the comparison is fair.
     """
-    name, values = next(iter(row.tuned.items()), ("", (None, None)))
-    own = [{} if value is None else {name: value} for value in values]
-    return [{"base_lr": rate, **each} for rate in RATES for each in own]
+    own = [{name: value} for name, values in row.tuned.items() for value in values]
+    return [{"base_lr": rate, **each} for rate in RATES for each in own or [{}]]
 
 
 def _trial(row: Row, column: Column, scale: Scale, match: Match, tried: Mapping[str, Any]) -> Cell:
     """A training that is evaluated on held-out training images."""
     settings = _settings(row, column, scale, match) | dict(tried) | {"seed": TRIAL_SEED}
     settings |= {"measure_every_epochs": 0, "measure_every_steps": None}
-    return Cell("encoder", settings, {**_evaluation(column, scale, TRIAL_SEED), "held_out": True})
+    evaluation = _evaluation(column, scale, TRIAL_SEED)
+    evaluation["protocol"] = evaluation["protocol"][:1]  # the one that decides
+    return Cell("encoder", settings, evaluation | {"held_out": True})
 
 
 def _settings(row: Row, column: Column, scale: Scale, match: Match) -> dict[str, Any]:

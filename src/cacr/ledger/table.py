@@ -10,7 +10,7 @@ from cacr.ledger.claims import Judged, judge
 from cacr.ledger.item import Column, Item, Place
 from cacr.ledger.record import Ledger, Record
 from cacr.ledger.scales import Match, Scale, Sheet, columns_at
-from cacr.ledger.tuning import chosen_in_words
+from cacr.ledger.tuning import chosen_in_words, in_words
 
 REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
 
@@ -23,13 +23,15 @@ class Filled:
         scores: place -> seed -> score in the unit of the item.
         records: place -> seed -> record.
         missing: cells without a record.
-        failed: why cells failed.
+        undecided: places whose trials have not chosen their settings yet.
+        failed: why cells failed, trials included.
         judged: the claims.
     """
 
     scores: dict[Place, dict[int, float]]
     records: dict[Place, dict[int, Record]]
     missing: list[Cell]
+    undecided: list[Place]
     failed: dict[str, str]
     judged: list[Judged]
 
@@ -38,27 +40,37 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
     """Collect the records of an item."""
     scores: dict[Place, dict[int, float]] = {}
     records: dict[Place, dict[int, Record]] = {}
-    missing, failed = [], {}
+    missing: list[Cell] = []
+    failed: dict[str, str] = {}
     columns = {column.name: column for column in item.columns}
-    for (place, seed), cell in sheet.cells.items():
+
+    def look_up(cell: Cell, what: str) -> Record | None:
         record = ledger.find(cell)
         if record is None:
             missing.append(cell)
             if why := ledger.failure(cell):
-                failed[f"{place[0]}, {place[1]}, seed {seed}"] = why
+                failed[what] = why
+        return record
+
+    for (place, seed), cell in sheet.cells.items():
+        if (record := look_up(cell, f"{place[0]}, {place[1]}, seed {seed}")) is None:
             continue
         records.setdefault(place, {})[seed] = record
         if (value := value_of(item, columns[place[1]], cell, record)) is not None:
             scores.setdefault(place, {})[seed] = value
     for (column, seed), cell in sheet.references.items():
-        record = ledger.find(cell)
-        if record is None:
-            missing.append(cell)
+        if (record := look_up(cell, f"before training, {column}, seed {seed}")) is None:
             continue
         for subject, name in REFERENCES.items():
             if (value := value_of(item, columns[column], cell, record, subject)) is not None:
                 scores.setdefault((name, column), {})[seed] = value
-    return Filled(scores, records, missing, failed, [judge(claim, scores) for claim in item.claims])
+    for place, tried in sheet.trials.items():
+        for settings, cell in tried:
+            if why := ledger.failure(cell):
+                failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = why
+    undecided = [place for place in sheet.trials if place not in {known for known, _ in sheet.cells}]
+    judged = [judge(claim, scores) for claim in item.claims]
+    return Filled(scores, records, missing, undecided, failed, judged)
 
 
 def value_of(
@@ -90,6 +102,10 @@ def table(
     lines += [*_lengths(filled), *chosen_in_words(chosen)]
     if missing := len({cell.digest for cell in filled.missing}):
         lines.append(f"Incomplete: {missing} cells have not been run, or failed.")
+    if filled.undecided:
+        lines.append(
+            f"Incomplete: {_places(filled.undecided)}: the trials that choose settings are not finished."
+        )
     lines += [f"Failed: {what}: {why}" for what, why in filled.failed.items()]
     lines += ["", f"    {command}"]
     return "\n".join(lines)
@@ -120,7 +136,7 @@ def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
         for column in columns:
             quoted = said[places.index(column.name)] if said else None
             scores = filled.scores.get((name, column.name), {})
-            base = filled.scores.get((name, item.drop_from), {}) if column.name != item.drop_from else {}
+            base = filled.scores.get((name, column.drop_from), {})
             cells.append(_cell(scores, quoted, digits) + _drop(base, scores))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
@@ -139,6 +155,10 @@ def _drop(base: Mapping[int, float], scores: Mapping[int, float]) -> str:
     """The mean difference from another column, over the seeds that both have."""
     lost = [base[seed] - scores[seed] for seed in base.keys() & scores.keys()]
     return f", drop {fmean(lost):.2f}" if lost else ""
+
+
+def _places(places: Sequence[Place]) -> str:
+    return "; ".join(f"{row}, {column}" for row, column in places)
 
 
 def _claim(judged: Judged, scale: Scale) -> str:

@@ -40,6 +40,7 @@ PLACES = {
     "webvision": "webvision:{}/webvision",
     "voc": "voc:{}/voc",
     "coco": "coco:{}/coco",
+    "caltech101": "{}/transfer/caltech101",
     "cc3m": "wds:{}/cc3m/{{00000..00331}}.tar",
 }
 """Data sets in the data root with their own names, as commands name them."""

@@ -97,7 +97,7 @@ def _views(model: RunModel) -> Views:
 
 
 def _make_views(source: Source, views: Views, machine: Machine, seed: int) -> list[Tensor]:
-    """For each group of views of equal size, (views, images, 3, size, size), normalised."""
+    """For each group of views, (views, images, 3, size, size), normalised."""
     draws = generator("query views", seed)
     loader = Loader(
         source,

@@ -48,7 +48,9 @@ def announce(
         "method": settings.method or "none (custom settings)",
         "objective": f"{settings.objective}{options}",
         "framework": f"{settings.framework}{framework_options}",
-        "negatives": job.method.negatives_text(settings.batch_size, keyed_views(settings)),
+        "negatives": job.method.negatives_text(
+            settings.batch_size, keyed_views(settings), accumulate=settings.accumulate
+        ),
         "steps": f"{job.total_steps:,} ({length}), batches of {settings.batch_size}{scaled}",
         "optimiser": f"{settings.optimizer}, lr {rate_text(settings)}, weight decay {settings.weight_decay:g}, "
         f"{settings.schedule}, warm-up {settings.warmup_epochs:g} epochs",

@@ -105,7 +105,11 @@ def make_views_of(settings: ResolvedSettings, device: torch.device | None = None
     """The object that makes the views of a run."""
     preset = preset_of(settings)
     return Views(
-        preset.for_views(settings.views, settings.weak_views), preset.mean, preset.std, device=device
+        preset.for_views(settings.views, settings.weak_views),
+        preset.mean,
+        preset.std,
+        device=device,
+        global_views=preset.global_views(settings.views),
     )
 
 

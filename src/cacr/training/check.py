@@ -185,6 +185,8 @@ def _check_objective(settings: PretrainSettings) -> None:
     objective = kind(**framework.objective_options(kind, options, local=local))
     if why := framework.refusal(objective, local=local):
         raise UserError(f"framework {settings.framework} cannot use objective {settings.objective}: {why}")
+    if local and (why := framework.unused_crops(objective, settings.framework_options)):
+        raise UserError(why)
     if settings.exchange == "ring" and not objective.supports_ring:
         given = "".join(f" with {name}={value}" for name, value in options.items())
         raise UserError(

@@ -104,7 +104,7 @@ def _describe(
         f"the encoder that is saved has {_count(list(method.encoder.parameters())):,}"
         if held
         else f"{_count(trained):,} ({_count(list(method.encoder.parameters())):,} of them the encoder)",
-        "negatives": method.negatives_text(batch, keyed_views(settings)),
+        "negatives": method.negatives_text(batch, keyed_views(settings), accumulate=settings.accumulate),
         "processes": f"{world}, {share:,} of {batch:,} images in each",
         "steps": f"{length.per_epoch:,} per epoch, {length.total:,} in total; "
         f"{length.total * settings.accumulate * batch * views:,} views",

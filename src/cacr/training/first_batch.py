@@ -17,7 +17,7 @@ class FirstBatch(NamedTuple):
 
     Attributes:
         images: the n images themselves.
-        views: for each group of views of equal size, (views, n, 3, size, size), normalised.
+        views: for each group of views, (views, n, 3, size, size), normalised.
     """
 
     images: list[Image.Image]

@@ -80,7 +80,7 @@ def training_need(
     step = round(HOLES * passes.step) + _others_embeddings(settings, share, processes)
     # the state of the optimiser is released before the report is made
     paging = page * (round(HOLES * passes.paging) + PAGE - passes.states)
-    crops = sum(settings.channels * size**2 * count for size, count in view_sizes(settings).items())
+    crops = sum(settings.channels * size**2 * count for size, count in view_sizes(settings))
     parts = {
         "program": 0,
         "weights": passes.weights + passes.states,

@@ -85,12 +85,9 @@ def _count(shapes: _Shapes, images: int) -> Passes:
         return Passes(weights, states, *_peaks(settings, method, images))
 
 
-def view_sizes(settings: ResolvedSettings) -> dict[int, int]:
-    """Number of views per image, by their size in pixels."""
-    sizes: dict[int, int] = {}
-    for view in make_views_of(settings).augmentations:
-        sizes[view.size] = sizes.get(view.size, 0) + 1
-    return sizes
+def view_sizes(settings: ResolvedSettings) -> list[tuple[int, int]]:
+    """Size in pixels and number of the views in each group that a framework receives, global crops first."""
+    return [(run[0].size, len(run)) for run in make_views_of(settings).runs]
 
 
 LOOKS = MEASURED_VIEWS, 1 + STRONG_VIEWS
@@ -129,14 +126,14 @@ def _step_peak(settings: ResolvedSettings, method: Framework, mode: FakeTensorMo
     method.train()
 
     def step() -> None:
-        views = [noise(count, counted, size, settings.channels) for size, count in sizes.items()]
+        views = [noise(count, counted, size, settings.channels) for size, count in sizes]
         views += method.blank_captions(counted)
         torch.autograd.backward(method(views)["loss"])
 
     def lose() -> None:
         rows = method.rows_per_view * settings.views + sum(map(len, method.blank_captions(1)))
         queries = torch.empty(rows, images, settings.dim, requires_grad=True)
-        keyed = next(iter(sizes.values()))
+        _, keyed = sizes[0]
         held = torch.empty(keyed, images, settings.dim)
         global_views = keyed if len(sizes) > 1 else None
         parts = method.loss(queries, held if method.holds_targets else None, global_views)
@@ -145,7 +142,7 @@ def _step_peak(settings: ResolvedSettings, method: Framework, mode: FakeTensorMo
     stepping = live_peak(method, mode, step, bf16=bf16)
     if counted == images:
         return stepping
-    pixels = 4 * sum(settings.channels * size**2 * count for size, count in sizes.items())
+    pixels = 4 * sum(settings.channels * size**2 * count for size, count in sizes)
     embeddings = 4 * settings.views * settings.dim  # of an image, once as such and once as their gradient
     encoding = stepping + (images - counted) * (pixels + 2 * embeddings)
     return max(encoding, images * pixels + live_peak(method, mode, lose, bf16=bf16))

@@ -206,8 +206,7 @@ def resolve(
     width = known["width"]
     choose("dim", default_dim(head, lambda: feature_dim_of(encoder, size, width), width))
     choose("predictor", framework.default_predictor if framework.has_predictor else NO_PREDICTOR)
-    seen_whole = views if preset.local is None else min(views, len(preset.views))
-    facts = Facts(data.images, batch, length.total, transformer, data.captions, seen_whole)
+    facts = Facts(data.images, batch, length.total, transformer, data.captions, preset.global_views(views))
     known["framework_options"] = framework.complete_options(settings.framework_options, facts)
     known["objective_options"] = _objective_options(settings)
     resolved = ResolvedSettings.model_validate(settings.model_dump() | known)
@@ -274,10 +273,9 @@ def _view_options(settings: PretrainSettings, data: Described, preset: Preset) -
 
 def keyed_views(settings: ResolvedSettings) -> int:
     """Number of views per image that are keys; local crops are keys only if the objective asks for it."""
-    preset = PRESETS[settings.preset]
-    if preset.local is None or settings.objective_options.get("local_keys"):
+    if settings.objective_options.get("local_keys"):
         return settings.views
-    return min(settings.views, len(preset.views))
+    return PRESETS[settings.preset].global_views(settings.views)
 
 
 VIEWS_WORTH = FORWARD_COST * (MEASURED_VIEWS + 1 + STRONG_VIEWS)

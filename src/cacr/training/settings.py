@@ -13,7 +13,7 @@ from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.training.check import check_settings
 from cacr.training.continued import continued
-from cacr.training.layers import above, with_method, with_recipe
+from cacr.training.layers import completed_by, with_recipe
 
 LENGTH = frozenset({"epochs", "max_steps"})
 """Settings of the length of a run. ``time`` chooses both; a value that is given later replaces both."""
@@ -62,7 +62,7 @@ def completed(values: Mapping[str, Any], like: Path | None = None) -> dict[str, 
     if problems:
         raise SettingsError(problems)
     if like is not None:
-        return with_method(above(values, _settings_like(like, given)))
+        return completed_by(_settings_like(like, given), values)
     merged = with_recipe(values)
     return {name: merged[name] for name in merged if name not in LENGTH} if "time" in given else merged
 

@@ -56,6 +56,10 @@ class Preset:
             return made[: count - weak] + tuple(_weak(view) for view in made[count - weak :])
         return (self.views + (self.local,) * (count - len(self.views)))[:count]
 
+    def global_views(self, count: int) -> int:
+        """How many of ``count`` views are not local crops: the first ones."""
+        return count if self.local is None else min(count, len(self.views))
+
     def resized(self, size: int) -> Self:
         """The same views with a side of ``size`` pixels; local views, blur and evaluation size are scaled too."""
         ratio = size / self.size

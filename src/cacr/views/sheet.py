@@ -23,7 +23,7 @@ def contact_sheet(
 
     Args:
         images: RGB, of any size.
-        made: Their views from `Views`: for each group of views of equal size, (views, images, 3, size, size).
+        made: Their views from `Views`: for each group of views, (views, images, 3, size, size).
         mean: Mean per channel that was subtracted.
         std: Standard deviation per channel that was divided by.
         cell: Side of the largest view on the page, in pixels; other views are scaled in proportion. By default views

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 
 import torch
 from PIL import Image
@@ -35,6 +36,12 @@ class Views:
         std: Standard deviation per channel, divided by.
         dtype: Data type of the views.
         device: Device on which views are made; default: that of the images.
+        global_views: Number of views (the first ones) that are global crops; default: all. The others are local crops,
+            and never in one group with global ones, even if they have the same size.
+
+    Attributes:
+        runs: The augmentations of each group: neighbouring views of equal size and interpolation that are all global
+            or all local.
 
     Example:
         >>> from cacr.views import PRESETS
@@ -52,14 +59,15 @@ class Views:
         std: Sequence[float],
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
+        global_views: int | None = None,
     ) -> None:
         self.augmentations = tuple(augmentations)
         self.mean, self.std = tuple(mean), tuple(std)
         self.dtype = dtype
         self.device = None if device is None else torch.device(device)
-        self.runs = [
-            tuple(run) for _, run in groupby(self.augmentations, key=lambda a: (a.size, a.interpolation))
-        ]
+        self.runs = _groups(
+            self.augmentations, len(self.augmentations) if global_views is None else global_views
+        )
 
     @property
     def channels(self) -> int:
@@ -79,7 +87,7 @@ class Views:
             generator: On the CPU.
 
         Returns:
-            For each group of views of equal size, uint8 (views, 3, size, size).
+            For each group of views (see ``runs``), uint8 (views, 3, size, size).
         """
         return [cut_out(image, run, generator) for run in self.runs]
 
@@ -87,12 +95,12 @@ class Views:
         """Views of a batch.
 
         Args:
-            images: uint8 (images, 3, height, width); or the stacked results of `crop`: for each group of views of
-                equal size, uint8 (views, images, 3, size, size).
+            images: uint8 (images, 3, height, width); or the stacked results of `crop`: for each group of views, uint8
+                (views, images, 3, size, size).
             generator: On the CPU.
 
         Returns:
-            For each group of views of equal size, (views, images, 3, size, size), each channels-last.
+            For each group of views (see ``runs``), (views, images, 3, size, size), each channels-last.
         """
         return (
             self._whole(images, generator) if isinstance(images, Tensor) else self._colour(images, generator)
@@ -168,6 +176,12 @@ class Views:
             planes.unbind(), images.unbind(-1), shifts, self.std, strict=True
         ):
             torch.add(shift, plane, alpha=1 / std, out=image)
+
+
+def _groups(augmentations: Sequence[Augmentation], global_views: int) -> list[tuple[Augmentation, ...]]:
+    """Neighbours that are made in one go: of one size and one interpolation, and all global or all local."""
+    keyed = [((a.size, a.interpolation, i >= global_views), a) for i, a in enumerate(augmentations)]
+    return [tuple(a for _, a in run) for _, run in groupby(keyed, key=itemgetter(0))]
 
 
 _Planes = Callable[[Tensor, int, Workspace], Tensor]

@@ -3,6 +3,7 @@
 from cacr.ledger.items import (  # noqa: F401  (they register themselves)
     figures,
     table2,
+    table2_caltech101,
     table3,
     table4,
     table5,

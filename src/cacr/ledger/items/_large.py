@@ -35,6 +35,6 @@ def moco_row(name: str, recipe: str, **settings: Any) -> Row:
     return Row(name, {"framework": "queue", "queue_size": 64, **settings}, "{data}-moco-v2-" + recipe)
 
 
-def column(name: str, data: str = "imagenet") -> Column:
+def column(name: str, data: str = "imagenet", *, drop_from: str = "") -> Column:
     """Evaluate encoders trained on some data on ImageNet-1K, by MoCo's probe."""
-    return Column(name, data, {}, LINEAR_MOCO)
+    return Column(name, data, {}, LINEAR_MOCO, drop_from=drop_from)

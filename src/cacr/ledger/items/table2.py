@@ -1,19 +1,20 @@
 """Table 2: linear accuracy after pretraining on regular and unbalanced CIFAR.
 
 Claim: CACR is above the other objectives, and loses least where the data is unbalanced.
-Mini: CIFAR-10, quarter width, 200,000 views per cell, 3 minutes of one core each.
+Mini: CIFAR-10, quarter width, 200,000 views per cell, 3 minutes of one core each. The last row is not in the paper: its
+weights pi+ and pi- have no gradient.
 """
 
 from cacr.ledger.item import Claim, Item, add
-from cacr.ledger.items._small import CACR_1, CACR_4, CL, NEEDS, SIX, small_columns
+from cacr.ledger.items._small import CACR_1, CACR_4, CL, NEEDS, SIX, small_columns, variant
 
 REGULAR, EXPONENTIAL = "CIFAR-10", "CIFAR-10, exponential"
 
 add(
     Item(
         "table2",
-        "six objectives on regular and unbalanced CIFAR, AlexNet",
-        SIX,
+        "objectives on regular and unbalanced CIFAR, AlexNet",
+        (*SIX, variant("CACR (K=4), weights held", CACR_4, pos_grad=False, neg_grad=False)),
         (
             *small_columns("cifar10", "cifar100"),
             *small_columns("cifar10", "cifar100", imbalance="linear"),
@@ -50,6 +51,5 @@ add(
             "CACR (K=4)": (86.54, 59.41, 83.62, 56.91, 75.89, 50.17),
         },
         needs=NEEDS,
-        drop_from=REGULAR,
     )
 )

@@ -18,7 +18,11 @@ add(
             moco_row("CACR (K=1)", "cacr-k1", objective="cacr", views=2),
             moco_row(CACR, "cacr-k4", objective="cacr", views=5),
         ),
-        (column(REGULAR), column(UNBALANCED, "webvision"), column("ImageNet-22K", "imagenet22k")),
+        (
+            column(REGULAR),
+            column(UNBALANCED, "webvision", drop_from=REGULAR),
+            column("ImageNet-22K", "imagenet22k", drop_from=REGULAR),
+        ),
         claims=(
             Claim(
                 "Unbalanced data costs CACR with four positives less than MoCo v2.",
@@ -37,6 +41,5 @@ add(
         },
         needs=f"{NEEDS}; also WebVision and ImageNet-22K (1.5 TB)",
         no_mini=NO_MINI,
-        drop_from=REGULAR,
     )
 )

@@ -2,7 +2,8 @@
 
 Claim: CACR's encoders give better detectors than those of other contrastive systems.
 Protocol: the recipes of docs/reference/protocols.md (C4, 24,000 and 90,000 steps of 16 images). The paper does not say
-how long encoders were trained: here 200 epochs, as in table 5. Both groups of COCO come from one training. The paper
+how long encoders were trained: here as long as their recipes say (CACR, AU-CL, MoCo v2 and SimSiam 200 epochs, as in
+table 5; SwAV 800, the others 1,000). Both groups of COCO come from one training. The paper
 quotes the rows without a recipe; its *scratch* is the row *before training*, which every table has. Pixels have no
 feature maps.
 """

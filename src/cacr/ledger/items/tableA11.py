@@ -3,22 +3,24 @@
 Claim: CACR is above MoCo v3 with both encoders, in both ways; a dagger marks multi-crop.
 """
 
+from typing import Any
+
 from cacr.ledger.item import Claim, Column, Item, Row, add
 from cacr.ledger.items._large import FINETUNE, FINETUNE_VIT, LINEAR_MOCO_V3, NEEDS, NO_MINI
 
 MOMENTUM = {"framework": "momentum", "views": 2}
 
 
-def _columns(encoder: str, title: str) -> tuple[Column, ...]:
+def _columns(encoder: str, title: str, **settings: Any) -> tuple[Column, ...]:
     return (
         Column(
             f"{title}, fine-tuned",
             "imagenet",
-            {},
+            settings,
             FINETUNE_VIT if encoder == "vit-b16" else FINETUNE,
             part=encoder,
         ),
-        Column(f"{title}, linear", "imagenet", {}, LINEAR_MOCO_V3, part=encoder),
+        Column(f"{title}, linear", "imagenet", settings, LINEAR_MOCO_V3, part=encoder),
     )
 
 
@@ -33,7 +35,7 @@ add(
             Row("SwAV†", {"method": "swav"}),
             Row("CACR†", MOMENTUM | {"objective": "cacr"}, "imagenet-moco-v3-{part}-cacr-multicrop"),
         ),
-        (*_columns("resnet50", "ResNet-50"), *_columns("vit-b16", "ViT-B/16")),
+        (*_columns("resnet50", "ResNet-50", epochs=800), *_columns("vit-b16", "ViT-B/16")),
         claims=(
             Claim.above(
                 "A linear classifier on CACR's ViT is above one on MoCo v3's.",

@@ -1,7 +1,10 @@
 """Table A13: Euclidean against RBF cost.
 
-Claim: both costs do equally well, so there is nothing that one test could confirm; the contrast says which is above.
+Claim: both costs do equally well: they differ by less than a point. The paper's numbers are those of t- = 2 (table A6),
+except for one positive on STL-10.
 """
+
+from dataclasses import replace
 
 from cacr.ledger.item import Claim, Item, add
 from cacr.ledger.items._small import CACR_1, CACR_4, NEEDS, small_columns, variant
@@ -14,15 +17,16 @@ add(
         "Euclidean against RBF cost",
         tuple(
             variant(name.format(row.name), row, cost=cost)
-            for row in (CACR_1, CACR_4)
+            for row in (replace(each, paper={"t_neg": 2.0}) for each in (CACR_1, CACR_4))
             for name, cost in ((EUCLIDEAN, "euclidean"), (RBF, "rbf"))
         ),
         small_columns("cifar10", "cifar100", "stl10"),
         claims=(
-            Claim.above(
-                "The Euclidean cost is above the RBF cost (the paper says: comparable).",
+            Claim.equal(
+                "Euclidean and RBF cost differ by less than one point.",
                 (EUCLIDEAN.format(CACR_4.name), "CIFAR-10"),
                 (RBF.format(CACR_4.name), "CIFAR-10"),
+                within=1.0,
             ),
         ),
         paper={

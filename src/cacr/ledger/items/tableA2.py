@@ -22,7 +22,7 @@ add(
             )
             for row, kind in zip(SIX, KINDS, strict=True)
         ),
-        small_columns("cifar10", "cifar100", "stl10"),
+        small_columns("cifar10", "cifar100", "stl10", protocol="linear-hcl"),
         claims=(
             Claim.above(
                 "With four positives CACR is above CL.", (CACR_4.name, "CIFAR-10"), (CL.name, "CIFAR-10")
