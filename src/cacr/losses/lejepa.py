@@ -6,10 +6,12 @@ from torch import Tensor
 from cacr.losses.engine.arguments import check_positive, check_share
 from cacr.losses.engine.full_precision import full_precision
 from cacr.losses.objective import OBJECTIVES, Objective
-from cacr.randomness import generator
 
 POINTS, FURTHEST = 17, 5.0
 """Points of the trapezoid rule over t, from -5 to 5, as in the paper's listing; the authors' code uses 33, -3 to 3."""
+
+APART = 2_654_435_769
+"""2^32 / golden ratio: steps of runs with different seeds lie far apart in the 32 bits that torch's generator uses."""
 
 
 def sigreg(z: Tensor, directions: Tensor) -> Tensor:
@@ -81,10 +83,9 @@ class LeJEPALoss(Objective):
             "sigreg": spread,
         }
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a generator is no part of a graph
     def _draw(self, z: Tensor) -> Tensor:
         """Random unit vectors (dim, directions), the same in all processes."""
-        draw = generator("directions", self.seed, self._step)
+        draw = torch.Generator().manual_seed((self.seed * APART + self._step) % 2**32)
         vectors = torch.randn(z.shape[2], self.directions, generator=draw, device="cpu")
         vectors = vectors.to(z) if z.device.type != "meta" else torch.empty_like(vectors, device="meta")
         return vectors / vectors.square().sum(0).sqrt()
