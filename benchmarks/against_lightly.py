@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 Step = Callable[[Tensor], None]
-WARM_UP = 3
+WARM_UP, IMAGES = 3, 50_000
 
 
 def main() -> None:
@@ -105,11 +105,14 @@ def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
         "batch_size": options.batch_size,
         "epochs": 1,
         "first_layer": "random",
+        "optimizer": "sgd",
     }
-    data = Described("x", 50_000, options.size, in_memory=True)
+    data = Described("x", IMAGES, options.size, in_memory=True)
     settings = resolve(check_settings(with_recipe(values)), data, world_size=1, device=torch.device("cpu"))
     method, _ = build_method(settings)
     encoder = copy.deepcopy(method.encoder)
+    if name == "moco_v2":
+        method.enqueued.fill_(len(method.queue))  # full, as lightly's is from the first step
     optimizer = build_optimizer(settings, method.train())
     if settings.channels_last:
         method = method.to(memory_format=torch.channels_last)
@@ -130,7 +133,7 @@ def make_peer(name: str, encoder: Any) -> Step:
     from cacr.encoders.heads import default_dim, default_hidden
 
     features, width = encoder.feature_dim, encoder.info.width
-    head = {"swav": "simclr", "vicreg": "barlow_twins"}.get(name, name)
+    head = {"swav": "simclr", "vicreg": "barlow_twins", "lejepa": "simclr_v2"}.get(name, name)
     hidden = default_hidden(head, features, width)
     parts, loss, after = PEERS[name](encoder, features, hidden, default_dim(head, lambda: features, width))
     optimizer = torch.optim.SGD(
@@ -190,7 +193,7 @@ def _swav(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
     from lightly.models.modules import SwaVProjectionHead, SwaVPrototypes
 
     student = nn.Sequential(encoder, SwaVProjectionHead(features, hidden, dim))
-    prototypes, swapped = SwaVPrototypes(dim, 500), SwaVLoss()  # as many as ours for 50,000 images
+    prototypes, swapped = SwaVPrototypes(dim, IMAGES // 100), SwaVLoss()  # as many as ours
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
         z = [nn.functional.normalize(student(view), dim=1) for view in (x, y)]
@@ -211,12 +214,58 @@ def _of_views(name: str) -> Callable[..., Any]:
     return make
 
 
+def _simclr(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+    from lightly.loss import NTXentLoss
+    from lightly.models.modules import SimCLRProjectionHead
+
+    student = nn.Sequential(encoder, SimCLRProjectionHead(features, hidden, dim))
+    criterion = NTXentLoss(temperature=0.1)
+    return student, lambda x, y: criterion(student(x), student(y)), _nothing
+
+
+def _moco_v2(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+    from lightly.loss import NTXentLoss
+    from lightly.models.modules import MoCoProjectionHead
+    from lightly.models.utils import deactivate_requires_grad, update_momentum
+
+    student = nn.Sequential(encoder, MoCoProjectionHead(features, hidden, dim))
+    teacher = copy.deepcopy(student)
+    deactivate_requires_grad(teacher)
+    criterion = NTXentLoss(
+        temperature=0.2, memory_bank_size=(IMAGES // 2, dim)
+    )  # ours: whole batches of that
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        query = student(x)
+        with torch.no_grad():
+            key = teacher(y)
+        return criterion(query, key)  # type: ignore[no-any-return]
+
+    return student, loss, lambda: update_momentum(student, teacher, 0.999)
+
+
+def _lejepa(encoder: nn.Module, features: int, hidden: int, dim: int) -> Any:
+    from lightly.loss import LeJEPALoss
+    from lightly.models.modules import LeJEPAProjectionHead
+
+    student = nn.Sequential(encoder, LeJEPAProjectionHead(features, hidden, dim))
+    criterion = LeJEPALoss()  # asks for a local view: here the second, which is as large as the first
+    return (
+        student,
+        lambda x, y: criterion(global_proj=student(x)[None], local_proj=student(y)[None]),
+        _nothing,
+    )
+
+
 PEERS: dict[str, Callable[..., Any]] = {
+    "simclr": _simclr,
+    "moco_v2": _moco_v2,
     "byol": _byol,
     "simsiam": _simsiam,
     "swav": _swav,
     "barlow_twins": _of_views("barlow_twins"),
     "vicreg": _of_views("vicreg"),
+    "lejepa": _lejepa,
 }
 
 

@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from cacr.encoders import ENCODERS, HEADS, build_encoder, build_head, build_predictor
+from cacr.encoders.heads import default_hidden
 from cacr.errors import UserError
 
 
@@ -137,13 +138,20 @@ def test_every_head_takes_its_widths(name: str) -> None:
     assert inner == [12] * {"linear": 0, **dict.fromkeys(THREE_LAYERS, 2)}.get(name, 1)
 
 
+@pytest.mark.parametrize("name", ["moco_v3", "moco_v3_vit", "byol"])
+def test_wide_heads_are_narrower_for_narrower_features_and_encoders(name: str) -> None:
+    """2,048 features have the published 4,096; resnet18 has a quarter of these features."""
+    assert [default_hidden(name, features) for features in (4096, 2048, 512)] == [4096, 4096, 1024]
+    assert [default_hidden(name, 1024, width) for width in (1.0, 0.25)] == [2048, 1024]
+
+
 def test_heads_of_moco_have_the_parameters_of_their_papers() -> None:
     with torch.device("meta"):
         assert parameters(build_head("moco_v2", 2048, 128)) == 2048 * 2048 + 2048 + 2048 * 128 + 128
         # batch norm has 2 x 4096 weights, the last one none
         assert parameters(build_head("moco_v3", 2048, 256)) == 2048 * 4096 + 8192 + 4096 * 256
         assert (
-            parameters(build_head("moco_v3_vit", 768, 256))
+            parameters(build_head("moco_v3_vit", 768, 256, hidden=4096))
             == 768 * 4096 + 8192 + 4096 * 4096 + 8192 + 4096 * 256
         )
         predictors = [build_predictor("moco_v3", 256, 4096, transformer=vit) for vit in (False, True)]

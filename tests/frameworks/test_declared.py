@@ -90,5 +90,15 @@ def test_a_predictor_is_offered_where_there_is_one() -> None:
         assert all(FRAMEWORKS[name].has_predictor for name in offered)
 
 
+def test_who_refuses_false_negatives_does_not_offer_them() -> None:
+    loss = OBJECTIVES["info_nce"](false_negatives="attract")  # type: ignore[call-arg]
+    refusals = {
+        name: FRAMEWORKS[name].refusal(loss) for name in ("in_batch", "momentum", "queue", "image_text")
+    }
+    assert refusals["in_batch"] is None and refusals["momentum"] is None
+    for name in ("queue", "image_text"):
+        assert (refusals[name] or "").endswith("negatives 'all' of the batch, without a queue or captions")
+
+
 def test_the_base_holds_what_all_frameworks_share() -> None:
     assert Framework.option_names() == FRAMEWORKS["in_batch"].option_names() == []

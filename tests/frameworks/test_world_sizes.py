@@ -24,7 +24,7 @@ from cacr.frameworks import FRAMEWORKS, exchanged, gather
 from cacr.losses import OBJECTIVES, CACRLoss, Objective, Pairs, in_batch, momentum, queued
 from cacr.methods import METHODS
 from tests.conftest import Once
-from tests.frameworks.making import make_framework, make_views
+from tests.frameworks.making import make_framework, make_method, make_views
 from tests.losses.making import make_objective
 from tests.losses.test_calls import PAPER
 from tests.started import work_together
@@ -134,18 +134,18 @@ def _of_framework(
 
 
 def _of_method(exchange: Any, name: str) -> Compute:
-    """Two steps of a method with synchronised batch norm, the second on an uneven batch: queues are in use by then."""
+    """Two steps of a method with its own head and predictor and synchronised batch norm.
+
+    The second is on an uneven batch: queues are in use by then.
+    """
 
     def compute(rank: int, world_size: int) -> Found:
-        made = METHODS[name]
-        method = make_framework(
-            made.framework, made.objective, norm=True, **made.framework_options, **made.objective_options
-        ).train()
-        method.exchange, method.batch_norm = exchange, made.settings.get("batch_norm", "per_view")
+        method = make_method(name).train()
+        method.exchange = exchange
         share_statistics(method)
         for step, images in enumerate((EVEN, UNEVEN)):
             method.before_step(step + 5, 10, epoch=step)
-            views = make_views(2, images, seed=step, framework=made.framework)
+            views = make_views(2, images, seed=step, framework=METHODS[name].framework)
             loss = method([x[:, share(images, rank, world_size)] for x in views])["loss"]
             loss.backward()
             method.hold_gradients()
@@ -299,6 +299,8 @@ def test_every_framework_and_objective_is_among_the_cases(alone: dict[str, Found
     # they compare whole batches, not pairs, or look for single keys
     assert gathered & PAPER == {*OF_VIEWS, "ascl", "adaclr"}
     assert {name for name in METHODS if f"gather, method {name}" in alone} == set(METHODS)
+    for name in ("byol", "simsiam", "moco_v3"):  # their predictors have batch norm
+        assert "predictor.1.running_var" in alone[f"gather, method {name}"][1]
     assert all(_is_taken(*pair) == (pair not in REFUSED) for pair in product(OURS, PAPER))
     for framework, objective in product(FRAMEWORKS, OBJECTIVES):
         taken = _is_taken(framework, objective)

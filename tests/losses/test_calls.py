@@ -18,8 +18,10 @@ from cacr.losses import (
     TripletLoss,
     in_batch,
     momentum,
+    queued,
     released_moco_v2,
 )
+from cacr.losses.engine.false_negatives import find_false_negatives
 from tests.losses.making import embeddings, value_and_gradient
 
 NAMES = OBJECTIVES.names()
@@ -138,6 +140,18 @@ def test_a_nan_row_is_named():
 def test_false_negatives_need_keys_that_all_views_share():
     with pytest.raises(ValueError, match="one set of keys that all views share"):
         InfoNCELoss(false_negatives="attract")(momentum(Z, Z, "cross"))
+    queue = torch.nn.functional.normalize(embeddings(1, 9, 128, seed=1, dtype=torch.float32)[0], dim=1)
+    with pytest.raises(ValueError, match="without a queue"):
+        InfoNCELoss(false_negatives="attract")(queued(Z, Z, queue))
+
+
+def test_false_negatives_of_a_queue_alone_are_found():
+    queue = torch.nn.functional.normalize(embeddings(1, 9, 128, seed=1, dtype=torch.float32)[0], dim=1)
+    queue[0] = torch.nn.functional.normalize(Z[0, 0], dim=0)  # only the first image has one
+    pairs = queued(Z, Z, queue, in_batch=False)
+    kept, found = (InfoNCELoss(false_negatives=kind, fnc_threshold=0.99) for kind in ("keep", "attract"))
+    assert find_false_negatives(pairs, 1, 0.99).tolist() == [[0], *[[-1]] * (Z.shape[1] - 1)]
+    assert found(pairs) != kept(pairs)
 
 
 def test_released_moco_v2_holds_what_the_code_holds():

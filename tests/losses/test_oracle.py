@@ -279,6 +279,13 @@ def test_lejepa_draws_the_directions_of_a_step_and_centres_at_global_views():
     torch.testing.assert_close(values[0]["loss"], mixed)
 
 
+def test_lejepa_draws_other_directions_with_another_seed():
+    z, losses = embeddings(2, 6, 5), [LeJEPALoss(directions=4) for _ in range(3)]
+    losses[2].seed = 1
+    values = [loss.parts(z)["sigreg"] for loss in losses]
+    assert values[0] == values[1] != values[2]
+
+
 @pytest.mark.parametrize("neighbours", [0.0, 1.0, 40.0])
 def test_ascl(neighbours):
     """In a queue, with local queries; 40 neighbours make labels that are cut at 1."""
@@ -295,18 +302,48 @@ def test_ascl(neighbours):
     assert_slopes(expected, q, gradient)
 
 
+@pytest.mark.parametrize("neighbours", [0.0, 1.0, 40.0])
+def test_ascl_in_batch_holds_its_labels_alone(neighbours):
+    """Keys have gradients there, as positives, as negatives and as neighbours."""
+    z = embeddings(3, 4, 3)
+    held, loss = oracle.unit(z.numpy()), ASCLLoss(0.3, 0.1, neighbours)
+    check(loss, lambda x: others.ascl_in_batch(x, held, 0.3, 0.1, neighbours), z)
+
+
+def test_second_order_gradients_of_ascl():
+    """With so many neighbours that every label is cut at 1, and so a constant."""
+    loss = ASCLLoss(0.3, 0.1, 1e9)
+    loss.backend = "dense"
+    assert torch.autograd.gradgradcheck(loss, (embeddings(2, 3, 2).requires_grad_(),), fast_mode=True)
+
+
 def test_ascl_without_neighbours_is_moco_v2():
     q, k, queue = embeddings(2, 4, 3), embeddings(2, 4, 3, seed=1), embeddings(1, 9, 3, seed=2)[0]
     pairs = queued(q, k, torch.nn.functional.normalize(queue, dim=1), in_batch=False)
     torch.testing.assert_close(ASCLLoss(0.2, neighbours=0.0)(pairs), InfoNCELoss(0.2)(pairs))
 
 
-@pytest.mark.parametrize("neighbours", [0, 1, 3])
-def test_adaclr(neighbours):
-    z = embeddings(3, 5, 4)
-    value, (gradient,) = value_and_gradient(AdaCLRLoss(0.4, neighbours), z)
-    assert value.item() == pytest.approx(others.adaclr(oracle.unit(z.numpy()), 0.4, neighbours), abs=1e-10)
-    assert_slopes(lambda x: others.adaclr(oracle.unit(x), 0.4, neighbours), z, gradient)
+@pytest.mark.parametrize(
+    ("shape", "neighbours"),
+    [*(((3, 5, 4), n) for n in (0, 1, 3)), *(((2, 2, 3), n) for n in (1, 2, 3, 4))],
+)
+def test_adaclr(shape, neighbours):
+    """With 2 views of 2 images a query sees 2 keys: more neighbours are not to be found among its own views."""
+    z = embeddings(*shape)
+    check(AdaCLRLoss(0.4, neighbours), lambda x: others.adaclr(x, 0.4, neighbours), z)
+
+
+def test_adaclr_of_labels_takes_no_key_of_the_own_label():
+    """Rows see different numbers of keys, some fewer than there should be neighbours."""
+
+    def reference(z):
+        found = []
+        for q, same, rest in others.labelled_pairs(z[0], LABELS.tolist()):
+            found.append(others.adaclr_of(q, same, rest, 0.4, 7))
+        return sum(found) / len(found)
+
+    loss = AdaCLRLoss(0.4, 7)
+    check(loss, reference, embeddings(1, 9, 3), lambda z: loss(z[0], LABELS))
 
 
 def test_adaclr_without_neighbours_is_supcon_of_the_own_views():

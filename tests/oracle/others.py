@@ -1,6 +1,7 @@
 """The other objectives, written out with loops; z is (views, images, dim) of unit vectors."""
 
 import math
+from itertools import product
 
 import numpy as np
 
@@ -189,22 +190,51 @@ def sigreg(z, directions, points=100_001, furthest=40.0):
     return sum(found) / len(found)
 
 
+def soft_labels(k, negatives, tau, neighbours):
+    """ASCL's labels of a key and of its negatives, in this order."""
+    p = softmax([dot(k, n) / tau for n in negatives])
+    entropy = -sum(x * math.log(x) for x in p)
+    sure = 1 - entropy / math.log(len(negatives))
+    labels = [1.0] + [min(1.0, neighbours * sure * x) for x in p]
+    return [x / sum(labels) for x in labels]
+
+
+def soft_cross_entropy(query, keys, labels, tau):
+    """-sum_j label_j ln softmax_j(query . key_j / tau)."""
+    predicted = softmax([dot(query, x) / tau for x in keys])
+    return -sum(a * math.log(b) for a, b in zip(labels, predicted, strict=True))
+
+
 def ascl(q, keys, queue, tau, label_tau, neighbours, positives):
     """Queries (views, images, dim) against keys and a queue; ``positives`` lists each query view's key views."""
-    images = q.shape[1]
     losses = []
     for v, ws in enumerate(positives):
-        for i in range(images):
+        for i in range(q.shape[1]):
             for w in ws:
-                k = keys[w, i]
-                p = softmax([dot(k, n) / label_tau for n in queue])
-                entropy = -sum(x * math.log(x) for x in p)
-                sure = 1 - entropy / math.log(len(queue))
-                labels = [1.0] + [min(1.0, neighbours * sure * x) for x in p]
-                labels = [x / sum(labels) for x in labels]
-                predicted = softmax([dot(q[v, i], x) / tau for x in [k, *queue]])
-                losses.append(-sum(a * math.log(b) for a, b in zip(labels, predicted, strict=True)))
+                labels = soft_labels(keys[w, i], queue, label_tau, neighbours)
+                losses.append(soft_cross_entropy(q[v, i], [keys[w, i], *queue], labels, tau))
     return sum(losses) / len(losses)
+
+
+def ascl_in_batch(z, held, tau, label_tau, neighbours):
+    """Negatives are all views of other images; labels follow from ``held`` (views, images, dim), not from z."""
+    views, images, _ = z.shape
+    losses = []
+    for v, w, i in product(range(views), range(views), range(images)):
+        if v != w:
+            rest = [(u, j) for u in range(views) for j in range(images) if j != i]
+            labels = soft_labels(held[w, i], [held[place] for place in rest], label_tau, neighbours)
+            keys = [z[place] for place in [(w, i), *rest]]
+            losses.append(soft_cross_entropy(z[v, i], keys, labels, tau))
+    return sum(losses) / len(losses)
+
+
+def adaclr_of(query, own, rest, tau, neighbours):
+    """One query: the nearest of ``rest`` join its own positives."""
+    near = sorted(rest, key=lambda x: -dot(query, x))[:neighbours]
+    total = math.log(sum(math.exp(dot(query, x) / tau) for x in own + rest))
+    chosen = own + near
+    return sum(total - dot(query, x) / tau for x in chosen) / len(chosen)
 
 
 def adaclr(z, tau, neighbours):
@@ -215,10 +245,7 @@ def adaclr(z, tau, neighbours):
         for i in range(images):
             own = [z[w, i] for w in range(views) if w != v]
             rest = [z[w, j] for w in range(views) for j in range(images) if j != i]
-            near = sorted(rest, key=lambda x: -dot(z[v, i], x))[:neighbours]
-            total = math.log(sum(math.exp(dot(z[v, i], x) / tau) for x in own + rest))
-            chosen = own + near
-            losses.append(sum(total - dot(z[v, i], x) / tau for x in chosen) / len(chosen))
+            losses.append(adaclr_of(z[v, i], own, rest, tau, neighbours))
     return sum(losses) / len(losses)
 
 

@@ -124,6 +124,10 @@ def _of_views(theirs: nn.Module, head: nn.Module) -> Callable[[Framework], Peer]
 
 
 CASES = {
+    "simclr": (
+        lambda: _ours("in_batch", "info_nce", "simclr"),
+        _of_views(losses.NTXentLoss(0.19), heads.SimCLRProjectionHead(FEATURES, HIDDEN, DIM)),
+    ),
     "byol": (lambda: _ours("momentum", "byol", "byol", "byol", ema=0.9, ema_schedule="constant"), _byol),
     "simsiam": (lambda: _ours("siamese", "simsiam", "simsiam", "simsiam"), _simsiam),
     "swav": (lambda: _ours("prototypes", "swav", "simclr", prototypes=PROTOTYPES, frozen_steps=0), _swav),

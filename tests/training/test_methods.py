@@ -20,9 +20,11 @@ from cacr.training.check import check_settings
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.dry_run import dry_run
 from cacr.training.layers import with_recipe
+from cacr.training.networks import build_method
 from cacr.training.pretrain import pretrain
+from cacr.training.resolve import Described, resolve
 from cacr.training.settings import completed
-from tests.conftest import TINY
+from tests.conftest import TEXT, TINY
 from tests.started import server
 
 PAPER = {
@@ -55,8 +57,9 @@ OPTIONS = {
     "queue": {"queue_size": 8, "ema": 0.9},
     "momentum": {"ema": 0.9, "ema_schedule": "constant"},
     "prototypes": {"queue_size": 16, "queue_from_epoch": 1, "frozen_steps": 2, "prototypes": 5},
+    "image_text": TEXT,
 }
-"""Of frameworks whose defaults follow from the length of a run."""
+"""Of frameworks whose defaults follow from the length of a run, or would make it long."""
 
 
 def _values(method: str) -> dict[str, Any]:
@@ -213,8 +216,16 @@ def test_wide_heads_are_narrower_for_narrow_encoders() -> None:
     assert dims(encoder="resnet18") == ("  dim: 2048",)
 
 
-OF_IMAGES = [name for name in METHODS if not FRAMEWORKS[METHODS[name].framework].reads_captions]
-"""Methods that photos without captions can be trained with; ``test_captions.py`` resumes the others."""
+def test_the_seed_of_a_run_decides_what_its_objective_draws() -> None:
+    z, values = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0)), []
+    for seed in (0, 0, 1):
+        asked = {"data": "x", "method": "lejepa", "seed": seed, "epochs": 1, "first_layer": "random", **TINY}
+        data = Described("x", 100, 32, in_memory=True)
+        settings = resolve(check_settings(with_recipe(asked)), data, world_size=1, device=torch.device("cpu"))
+        method = build_method(settings).method
+        method.before_step(3, 10, epoch=0)
+        values.append(method.objective(z))
+    assert values[0] == values[1] != values[2]
 
 
 def _train(values: dict[str, Any], out: str, threads: int) -> None:
@@ -223,9 +234,12 @@ def _train(values: dict[str, Any], out: str, threads: int) -> None:
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("method", OF_IMAGES)
-def test_every_method_resumes_to_the_bit_after_a_kill(method: str, photos: Path, tmp_path: Path) -> None:
-    values = {"data": str(photos), **_values(method)}
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_resumes_to_the_bit_after_a_kill(
+    method: str, photos: Path, shapes: Path, tmp_path: Path
+) -> None:
+    captions = FRAMEWORKS[METHODS[method].framework].reads_captions
+    values = {"data": f"pairs:{shapes}/test.jsonl" if captions else str(photos), **_values(method)}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = server().Process(target=_train, args=(values, str(killed), torch.get_num_threads()))
     process.start()

@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from cacr.cli import app
+from cacr.config import ResolvedSettings
 from cacr.errors import UserError
 from cacr.losses.released import released_small_scale
 from cacr.training.check import check_settings
@@ -16,6 +18,7 @@ from cacr.training.layers import with_recipe
 from cacr.training.pretrain import pretrain
 from cacr.training.recipes import RECIPES
 from cacr.training.resolve import resolve
+from cacr.views import PRESETS
 
 SMALL_SCALE = ("cifar10", "cifar100", "stl10")
 
@@ -63,6 +66,71 @@ def test_recipes_have_the_numbers_of_the_paper(
     settings = resolve(asked, data, world_size=8, device=torch.device("cpu"))
     assert settings.lr == pytest.approx(lr)
     assert (settings.batch_size, settings.views, settings.epochs) == (batch, views, epochs)
+
+
+def _resolved(name: str) -> ResolvedSettings:
+    data = RECIPES[name].data
+    asked = check_settings({"data": data.name, **with_recipe({"recipe": name})})
+    return resolve(asked, data, world_size=8, device=torch.device("cpu"))
+
+
+ONE_WAY = [name for name in RECIPES if re.fullmatch(r".*-moco-v2-(au|hn)", name)]
+JOINT = [name for name in RECIPES if re.fullmatch(r".*-au", name) and "moco-v2" not in name]
+LOCAL_CROPS = [name for name in RECIPES if "-cacr-multicrop" in name]
+CHOICES = [
+    *((name, "framework_options", "symmetric", False) for name in ONE_WAY),
+    *((name, "objective_options", "pi_anchor", "key") for name in LOCAL_CROPS),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "option", "value"), CHOICES)
+def test_recipes_choose_where_the_paper_leaves_open(name: str, options: str, option: str, value: Any) -> None:
+    """One direction, as in the sources of AU-CL and HN-CL; weights over the queries of a key, as released."""
+    assert getattr(_resolved(name), options)[option] == value
+
+
+def test_the_choices_are_those_of_all_these_recipes() -> None:
+    assert (len(ONE_WAY), len(JOINT), len(LOCAL_CROPS)) == (2 * 4, 2 * 3, 2 * 2 + 2)
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_both_views_of_au_cl_have_joint_statistics(name: str) -> None:
+    assert _resolved(name).batch_norm == "joint"
+
+
+COLOURS = ("brightness", "contrast", "saturation", "hue")
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "colours"),
+    [
+        ("imagenet-simclr", (0.08, 1.0), (0.8, 0.8, 0.8, 0.2)),
+        ("imagenet-swav", (0.14, 1.0), (0.8, 0.8, 0.8, 0.2)),
+        ("imagenet-swav-multicrop", (0.14, 1.0), (0.8, 0.8, 0.8, 0.2)),
+        ("imagenet-moco-v3-resnet50-cacr", (0.2, 1.0), (0.4, 0.4, 0.2, 0.1)),
+        ("imagenet-moco-v3-resnet50-cacr-multicrop", (0.2, 1.0), (0.4, 0.4, 0.2, 0.1)),
+        ("imagenet-moco-v3-resnet50-cacr-multicrop-800", (0.2, 1.0), (0.4, 0.4, 0.2, 0.1)),
+        ("imagenet-moco-v3-resnet50-released-multicrop", (0.2, 1.0), (0.4, 0.4, 0.2, 0.1)),
+        ("imagenet-moco-v3-vit-b16-cacr-multicrop", (0.08, 1.0), (0.4, 0.4, 0.2, 0.1)),
+    ],
+)
+def test_recipes_have_the_crops_and_colours_of_their_source(
+    name: str, scale: tuple[float, float], colours: tuple[float, ...]
+) -> None:
+    settings = _resolved(name)
+    for view in PRESETS[settings.preset].with_options(**settings.view_options).views:
+        assert view.scale == scale
+        assert tuple(getattr(view, colour) for colour in COLOURS) == colours
+
+
+PUBLISHED = {"moco_v3": 4096, "moco_v3_vit": 4096, "byol": 4096, "simsiam": 2048, "barlow_twins": 8192}
+
+
+def test_recipes_keep_the_published_widths_of_heads_whatever_the_features() -> None:
+    wide = {name: with_recipe({"recipe": name}) for name in RECIPES}
+    wide = {name: values for name, values in wide.items() if values.get("head") in PUBLISHED}
+    assert {values["head"] for values in wide.values()} == set(PUBLISHED)
+    assert {n: v["hidden"] for n, v in wide.items()} == {n: PUBLISHED[v["head"]] for n, v in wide.items()}
 
 
 def test_the_papers_t_neg_is_said_where_it_is_used() -> None:

@@ -107,7 +107,7 @@ def simsiam_predictor(dim: int, hidden: int, transformer: bool) -> nn.Module:
     return _plain_layers(dim, max(1, dim // 4), dim)
 
 
-_WIDE = {"byol": 4096, "simsiam": 2048, "barlow_twins": 8192}
+_WIDE = {"moco_v3": 4096, "moco_v3_vit": 4096, "byol": 4096, "simsiam": 2048, "barlow_twins": 8192}
 """Hidden widths that were published for ResNet-50, whose features have 2,048 dimensions."""
 
 KEPT_FIRST_LAYERS = ("simclr_v2",)
@@ -126,8 +126,6 @@ def default_hidden(head: str, feature_dim: int, width: float = 1.0) -> int:
     """
     if head in _WIDE:
         return max(8, round(_WIDE[head] * min(1.0, width, feature_dim / 2048)))
-    if head.startswith("moco_v3"):
-        return max(1, round(4096 * width))
     return 512 if head in ("linear", "mlp", "normed") else feature_dim
 
 

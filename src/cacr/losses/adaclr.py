@@ -22,12 +22,11 @@ class AdaCLRLoss(PairObjective):
         loss = mean over queries of -1/|P| sum_{p in P} [s_p / tau - ln sum_a e^{s_a / tau}],  a over all others
 
     Without neighbours this is SupCon of the own views. The number of neighbours, and when they start, was never
-    published in
-    detail: both are settings, and their defaults are an approximation.
+    published in detail: both are settings, and their defaults are an approximation.
 
     Args:
         temperature: tau.
-        neighbours: Number of keys that are added.
+        neighbours: Number of keys of other images that are added; all of them if there are fewer.
         neighbours_from: Share of the run before they are used, because neighbours by random weights mean little. Use
             0 if the run starts from trained weights.
     """
@@ -60,17 +59,18 @@ class AdaCLRLoss(PairObjective):
         present = torch.ones_like(logits) if absent is None else (~absent).expand_as(logits).to(logits.dtype)
         total, number = (logits * present).sum(-1), present.sum(-1)
         if self.neighbours and self._joined:
-            near = scale * self._neighbours(pairs)
-            total, number = total + near.sum(-1), number + near.shape[-1]
+            near, found = self._neighbours(pairs)
+            total, number = total + scale * near, number + found
         distance = pairs.average(2 - 2 * pairs.positives, absent)
         return {"loss": pairs.average(everything - total / number), "positive": distance}
 
-    def _neighbours(self, pairs: Pairs) -> Tensor:
-        """Cosines of each query with its nearest keys, (Q, M, neighbours)."""
+    def _neighbours(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        """The sum of each query's cosines with its nearest keys, and their number: both (Q, M)."""
         keys = next((keys for keys in pairs.negatives if keys.vectors.dim() == 2), None)
         if keys is None:
             raise ValueError(NO_NEIGHBOURS)
         places = nearest_keys(pairs.queries, keys, min(self.neighbours, len(keys.vectors)))
-        queries = pairs.queries.flatten(0, 1)
-        cosines: Tensor = GatheredCosines.apply(queries, keys.vectors, places.flatten(0, 1))
-        return cosines.reshape(places.shape)
+        exists = places >= 0  # a small batch has fewer
+        queries, index = pairs.queries.flatten(0, 1), places.clamp_min(0).flatten(0, 1)
+        cosines: Tensor = GatheredCosines.apply(queries, keys.vectors, index)
+        return (cosines.reshape(places.shape) * exists).sum(-1), exists.sum(-1)

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from cacr.losses.engine.arguments import check_not_negative, check_positive
-from cacr.losses.engine.neighbours import similarity_blocks
 from cacr.losses.engine.pairs import Negatives, Pairs
-from cacr.losses.engine.reductions import Keys, lse
+from cacr.losses.engine.reductions import lse
+from cacr.losses.engine.soft_labels import SoftLabels, labelled_sum
 from cacr.losses.objective import OBJECTIVES, PairObjective
 
 NO_SHARED_KEYS = "soft labels need keys of positives, and negatives that all views share: 'all', or a queue"
@@ -23,7 +23,8 @@ class ASCLLoss(PairObjective):
         loss = mean over queries and positives of -sum_j label_j ln softmax_j(q.k_j / temperature)
 
     Without neighbours this is MoCo v2. Only the sum of the labels of a key and their mean key are needed, which are
-    computed block by block: the matrix of queries and keys is never in memory.
+    computed block by block: the matrix of queries and keys is never in memory. Where keys have gradients, so do those
+    that are neighbours.
 
     Args:
         temperature: temperature of the loss.
@@ -47,27 +48,10 @@ class ASCLLoss(PairObjective):
         keys = next((keys for keys in pairs.negatives if keys.vectors.dim() == 2), None)
         if keys is None or pairs.keys is None or pairs.partner is not None:
             raise ValueError(NO_SHARED_KEYS)
-        own, others = self._labels(pairs.keys, keys)
+        own, others = labelled_sum(pairs.keys, keys, SoftLabels(self.label_temperature, self.neighbours))
         scale = 1 / self.temperature
         logits = scale * pairs.positives
         rest = lse(pairs.queries, pairs.negatives, scale, backend=self.backend)[..., None]
         labelled = scale * pairs.cosines_with(own[..., None] * pairs.keys + others)
         losses = torch.logaddexp(logits, rest) - labelled
         return {"loss": pairs.average(losses, pairs.absent), "own": own.mean()}
-
-    @torch.no_grad()
-    def _labels(self, anchors: Tensor, keys: Keys) -> tuple[Tensor, Tensor]:
-        """The label of each anchor itself, (W, M), and the sum of all keys times their labels, (W, M, dim)."""
-        owns, sums = [], []
-        for _, s in similarity_blocks(anchors, keys, -torch.inf):
-            logits = s / self.label_temperature
-            p = torch.softmax(logits, -1)
-            count = torch.isfinite(s).sum(-1, keepdim=True)
-            entropy = torch.special.entr(p).sum(-1, keepdim=True)
-            sure = 1 - entropy / count.clamp_min(2).to(s.dtype).log()
-            labels = (self.neighbours * sure * p).clamp_(0, 1)
-            total = 1 + labels.sum(-1)
-            owns.append(1 / total)
-            sums.append(labels @ keys.vectors.detach().to(labels.dtype) / total[..., None])
-        shape = anchors.shape[:2]
-        return torch.cat(owns, 1).reshape(shape), torch.cat(sums, 1).reshape(*shape, -1)

@@ -36,7 +36,8 @@ class InfoNCELoss(PairObjective):
         false_negatives: What to do with false negatives (FNC), the ``fnc_top`` keys most similar to any view of the
             image with a cosine above ``fnc_threshold``. ``keep``: nothing. ``eliminate``: remove them from the
             negatives. ``attract``: add them to the positive in the numerator, averaged, and keep them in the
-            denominator. Needs keys that all views share: negatives ``all``, or a queue.
+            denominator. Needs one set of keys that all views share, negatives ``all``: frameworks whose negatives come
+            from a queue or from captions refuse it. Pairs of a queue alone, ``queued(..., in_batch=False)``, work.
         fnc_top: Largest number of false negatives per image.
         fnc_threshold: Smallest cosine of a false negative.
     """

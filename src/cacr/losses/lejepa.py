@@ -10,6 +10,9 @@ from cacr.losses.objective import OBJECTIVES, Objective
 POINTS, FURTHEST = 17, 5.0
 """Points of the trapezoid rule over t, from -5 to 5, as in the paper's listing; the authors' code uses 33, -3 to 3."""
 
+APART = 2_654_435_769
+"""2^32 / golden ratio: steps of runs with different seeds lie far apart in the 32 bits that torch's generator uses."""
+
 
 def sigreg(z: Tensor, directions: Tensor) -> Tensor:
     """Distance of embeddings from a standard normal along some directions: SIGReg's Epps-Pulley statistic, a scalar.
@@ -42,7 +45,8 @@ class LeJEPALoss(Objective):
         loss = (1 - share) mean over views, images and dimensions of (z_v - c)^2 + share SIGReg(z)
 
     with c the mean of the image's global views, and :func:`sigreg` over random directions that change at every step
-    and are the same in all processes: in your own training loop, call ``begin_step(step, total)`` before each step.
+    and are the same in all processes: in your own training loop, call ``begin_step(step, total)`` before each step, and
+    set ``loss.seed`` for other directions.
     Embeddings are not normalised. The paper's equation sums the squares over dimensions; the authors' code
     (``MINIMAL.md`` of rbalestr-lab/lejepa) takes their mean, as here.
 
@@ -61,7 +65,7 @@ class LeJEPALoss(Objective):
         self._step = 0
 
     def begin_step(self, step: int, total: int) -> None:
-        """Draw the directions of a step; they depend only on its number, so that a resumed run draws the same."""
+        """Draw the directions of a step; they depend only on it and the seed, so that a resumed run draws the same."""
         self._step = step
 
     def of_views(self, z: Tensor, global_views: int | None = None) -> dict[str, Tensor]:
@@ -81,7 +85,7 @@ class LeJEPALoss(Objective):
 
     def _draw(self, z: Tensor) -> Tensor:
         """Random unit vectors (dim, directions), the same in all processes."""
-        draw = torch.Generator().manual_seed(self._step)
+        draw = torch.Generator().manual_seed((self.seed * APART + self._step) % 2**32)
         vectors = torch.randn(z.shape[2], self.directions, generator=draw, device="cpu")
         vectors = vectors.to(z) if z.device.type != "meta" else torch.empty_like(vectors, device="meta")
         return vectors / vectors.square().sum(0).sqrt()

@@ -57,6 +57,7 @@ class Objective(nn.Module, ABC):
         supports_ring: Whether it works with keys distributed over processes (``exchange: ring``): it must only use the
             reductions, the positives, and averages of :class:`Pairs`.
         backend: How reductions over keys are computed; set it to ``dense`` for second-order gradients.
+        seed: Seed of what it draws at random; a run sets its own, the same in all processes.
     """
 
     takes: frozenset[Input] = frozenset({"views"})
@@ -70,6 +71,7 @@ class Objective(nn.Module, ABC):
     local_keys: bool = False
     supports_ring: bool = False
     backend: Backend = "auto"
+    seed: int = 0
 
     def __init__(self) -> None:  # gives objectives without settings an empty signature, not that of nn.Module
         super().__init__()

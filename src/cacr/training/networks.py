@@ -60,6 +60,7 @@ def build_method(
     hidden = hidden_width(settings, encoder)
     head = build_head(settings.head, encoder.feature_dim, settings.dim, hidden)
     objective = OBJECTIVES[settings.objective](**settings.objective_options)
+    objective.seed = settings.seed
     framework, options = FRAMEWORKS[settings.framework], dict(settings.framework_options)
     if framework.has_predictor:
         options["predictor"] = build_predictor(

@@ -312,7 +312,8 @@ def _imagenet() -> None:
     twins |= {"batch_size": 2048, "base_lr": 0.2, "bias_base_lr": 0.0048, "weight_decay": 1.5e-6}
     twins |= {"framework": "in_batch"}
     crops: dict[str, Any] = {"preset": "multicrop-swav", "views": 8, "view_options": {}}
-    alone: dict[str, Any] = {"preset": "moco-v2", "view_options": {"scale": (0.14, 1.0)}, **_ONE}
+    colours = {**_SIMCLR_VIEWS, "scale": (0.14, 1.0)}  # SwAV has SimCLR's colours, and larger crops
+    alone: dict[str, Any] = {"preset": "moco-v2", "view_options": colours, **_ONE}
     for name, summary, epochs, *parts in (
         ("simclr", "SimCLR", 1000, simclr, _ONE, _method("simclr", temperature=0.1)),
         ("byol", "BYOL", 1000, byol, _ONE, _method("byol")),

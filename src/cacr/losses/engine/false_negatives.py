@@ -9,7 +9,10 @@ from cacr.losses.engine.masks import Mask
 from cacr.losses.engine.neighbours import nearest_to_image
 from cacr.losses.engine.pairs import Pairs
 
-SHARED_KEYS = "false negatives need one set of keys that all views share: 'all', or a queue"
+SHARED_KEYS = (
+    "false negatives are looked for in one set of keys that all views share: negatives 'all' of the batch, "
+    "without a queue or captions"
+)
 
 
 def find_false_negatives(pairs: Pairs, top: int, threshold: float) -> Tensor:

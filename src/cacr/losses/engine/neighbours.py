@@ -32,8 +32,12 @@ def nearest_to_image(queries: Tensor, keys: Keys, count: int) -> tuple[Tensor, T
 
 @torch.no_grad()
 def nearest_keys(queries: Tensor, keys: Keys, count: int) -> Tensor:
-    """The positions of the ``count`` most similar keys of each query, (..., rows, count)."""
-    places = [s.topk(count, dim=-1).indices for _, s in similarity_blocks(queries, keys, -torch.inf)]
+    """The positions of the ``count`` most similar keys of each query, (..., rows, count).
+
+    -1 fills the places of a query that sees fewer keys.
+    """
+    found = [s.topk(count, dim=-1) for _, s in similarity_blocks(queries, keys, -torch.inf)]
+    places = [torch.where(near.values > -torch.inf, near.indices, -1) for near in found]
     return torch.cat(places, 1).reshape(*queries.shape[:-1], count)
 
 
