@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from cacr.ledger.item import Item, Row, add
 from cacr.ledger.items._small import CACR_1, CACR_4, CL, NEEDS, SIX, small_columns, variant
+from cacr.ledger.scales import STEPS
 
 ENTROPY = ("entropy", "max_entropy", "negative_distance", "uniformity")
 
@@ -87,7 +88,7 @@ add(
             replace(
                 row,
                 paper={**row.paper, "probe_every_epochs": 10},
-                settings={**row.settings, "probe_every_epochs": 1},
+                settings={**row.settings, "probe_every_steps": STEPS // 4},
             )
             for row in SIX
         ),
