@@ -1,9 +1,33 @@
 """The figures of a ledger: what their cells measure, and what is drawn from records alone."""
 
-import pytest
+from pathlib import Path
+from typing import Any
 
-from cacr.ledger import ITEMS
+import pytest
+from matplotlib.figure import Figure
+
+from cacr.ledger import ITEMS, Ledger, Plan, Record, drawing
+from cacr.ledger.cell import Cell
 from cacr.ledger.scales import Match, sheet_of
+
+
+def _record(cell: Cell, score: float) -> Record:
+    budget = {"images": 1000, "views": 5, "batch_size": 10, "steps": 40, "views_seen": 2000}
+    return Record(cell.content, {str(cell.evaluation["protocol"][0]): {"encoder": score}}, budget=budget)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """What is saved from now on."""
+    saved: list[Figure] = []
+    save = drawing.save
+
+    def keep(figure: Figure, *where: Any) -> list[Path]:
+        saved.append(figure)
+        return save(figure, *where)
+
+    monkeypatch.setattr(drawing, "save", keep)
+    return saved
 
 
 @pytest.mark.parametrize("match", ["views", "steps"])
@@ -13,3 +37,42 @@ def test_a_short_run_of_figure_a7_is_probed_several_times_at_equal_shares(match:
         probed = {0, *range(every, steps, every), steps}
         assert len(probed) >= 5
         assert steps % every < every / 20  # the last one before the end is not next to it
+
+
+SYSTEMS = ["CL (SimCLR)", "AU-CL", "HN-CL", "CACR (K=1)", "CMC (K=4)", "CACR (K=4)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "values", "lines"),
+    [
+        ("figureA5", "batch_size", [64, 128, 256, 512, 768], SYSTEMS),
+        ("figureA6", "views", [1, 2, 4, 6, 8, 10], ["CACR"]),
+    ],
+)
+def test_accuracy_against_a_setting_is_drawn_from_records_alone(
+    name: str, setting: str, values: list[int], lines: list[str], figures: list[Figure], tmp_path: Path
+) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of(name, scale="mini", seeds=2)
+    assert plan.draw(ledger) == []
+    cells = plan.sheet(ledger)[0].cells.items()
+    for (_, seed), cell in cells:
+        ledger.keep(cell, _record(cell, cell.settings[setting] / 1000 + 0.02 * seed))
+    assert [file.name for file in plan.draw(ledger)] == [f"{name}-mini.png", f"{name}-mini.svg"]
+    (axes,) = figures[0].axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == lines
+    for container in axes.containers:
+        line, _, (bars,) = container
+        assert line.get_xdata().tolist() == values
+        trained = [value + (setting == "views") for value in values]
+        assert line.get_ydata().tolist() == pytest.approx([value / 10 + 1 for value in trained])
+        spans = [segment[:, 1] for segment in bars.get_segments()]
+        assert [(high - low) / 2 for low, high in spans] == pytest.approx([2**0.5] * len(values))
+
+
+def test_a_value_without_a_record_is_left_out_of_its_line(figures: list[Figure], tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of("figureA6", scale="mini", seeds=1)
+    for ((row, _), _), cell in plan.sheet(ledger)[0].cells.items():
+        if row in ("CACR (K=1)", "CACR (K=10)"):
+            ledger.keep(cell, _record(cell, 0.5))
+    assert plan.draw(ledger)
+    assert figures[0].axes[0].containers[0][0].get_xdata().tolist() == [1, 10]

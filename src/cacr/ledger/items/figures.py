@@ -58,26 +58,36 @@ add(
 )
 
 
-def _batches(row: Row, sizes: tuple[int, ...]) -> tuple[Row, ...]:
-    return tuple(variant(f"{row.name}, batches of {size}", row, batch_size=size) for size in sizes)
+def _batches(row: Row) -> tuple[Row, ...]:
+    """A system with every batch size of the paper."""
+    return tuple(
+        replace(variant(f"{row.name}, batches of {size}", row, batch_size=size), line=row.name, at=size)
+        for size in (64, 128, 256, 512, 768)
+    )
+
+
+def _positives(k: int) -> Row:
+    return replace(variant(f"CACR (K={k})", CACR_4, views=k + 1), line="CACR", at=k)
 
 
 add(
     Item(
         "figureA5",
         "accuracy against the number of images in a batch",
-        (*_batches(CACR_1, (64, 128, 256, 512, 768)), *_batches(CL, (64, 128, 256, 512, 768))),
+        tuple(point for row in SIX for point in _batches(row)),
         small_columns("cifar10", "cifar100", "stl10"),
         needs=NEEDS,
+        varied="images per batch",
     )
 )
 add(
     Item(
         "figureA6",
         "accuracy against the number of positives",
-        tuple(variant(f"CACR (K={k})", CACR_4, views=k + 1) for k in (1, 2, 4, 6, 8, 10)),
+        tuple(map(_positives, (1, 2, 4, 6, 8, 10))),
         small_columns("cifar10", "cifar100"),
         needs=NEEDS,
+        varied="positives per query, K",
     )
 )
 add(
