@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from cacr.errors import UserError
 from cacr.ledger import ITEMS, Ledger, Plan, Record, drawing
 from cacr.ledger.cell import Cell
 from cacr.ledger.scales import Match, sheet_of
@@ -76,3 +77,13 @@ def test_a_value_without_a_record_is_left_out_of_its_line(figures: list[Figure],
             ledger.keep(cell, _record(cell, 0.5))
     assert plan.draw(ledger)
     assert figures[0].axes[0].containers[0][0].get_xdata().tolist() == [1, 10]
+
+
+def test_mini_is_cifar_10_and_figure_a1_says_where_to_find_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"figureA1 has no scale mini: .*CIFAR-10.*figure3"):
+        Plan.of("figureA1", scale="mini").sheet(Ledger(tmp_path))
+    for name in ITEMS:
+        if not ITEMS[name].no_mini:
+            assert {cell.settings["data"] for cell in sheet_of(ITEMS[name], "mini", [0]).every()} == {
+                "cifar10"
+            }
