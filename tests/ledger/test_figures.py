@@ -7,9 +7,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from cacr.errors import UserError
-from cacr.ledger import ITEMS, Ledger, Plan, Record, drawing
+from cacr.ledger import ITEMS, Ledger, Plan, Record, drawing, reproduced
 from cacr.ledger.cell import Cell
 from cacr.ledger.scales import Match, sheet_of
+from tests.conftest import Run
 
 
 def _record(cell: Cell, score: float) -> Record:
@@ -87,3 +88,25 @@ def test_mini_is_cifar_10_and_figure_a1_says_where_to_find_it(tmp_path: Path) ->
             assert {cell.settings["data"] for cell in sheet_of(ITEMS[name], "mini", [0]).every()} == {
                 "cifar10"
             }
+
+
+@pytest.mark.parametrize("name", ["figureA3", "figureA4"])
+def test_run_folders_that_a_figure_lacks_are_named_with_what_to_do(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of(name, scale="mini", seeds=2)
+    cells = plan.sheet(ledger)[0].cells
+    assert reproduced(plan, ledger).undrawn == []  # not run yet, which the table says
+    for cell in cells.values():
+        ledger.keep(cell, _record(cell, 0.5))
+    code, text = run("reproduce", name, "--seeds", 2, "--table", "--out", tmp_path)
+    assert code == 0
+    assert "figure:" not in text
+    _, *told = text.split("not drawn: ")
+    assert len(told) == len(cells)
+    for line, ((place, seed), cell) in zip(told, cells.items(), strict=True):
+        assert f"{place[0]}, CIFAR-10, seed {seed}" in line
+        assert str(ledger.run(cell)) in line and str(ledger.file(cell)) in line
+    assert (
+        reproduced(Plan.of("figureA6", scale="mini"), ledger).undrawn == []
+    )  # its scores are in the records

@@ -30,8 +30,8 @@ LIMITS = {"entropy": "max_entropy"}
 def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger) -> list[Path]:
     """Draw the figures of an item; returns the files.
 
-    Curves and scores only need records. Figures from embeddings and pictures need the run folders; missing ones are
-    left out.
+    Curves and scores only need records. Figures from embeddings and pictures need the run folders: :func:`undrawn`
+    names those that are missing.
     """
     folder, files = ledger.path / "figures", list[Path]()
     drawn = [name for name in item.curves if name in NAMES]
@@ -47,6 +47,16 @@ def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger)
         except UserError as error:
             raise UserError(f"{item.name}, {column}, seed {seed}: {error}") from None
     return files
+
+
+def undrawn(item: Item, sheet: Sheet, ledger: Ledger) -> list[str]:
+    """The finished cells that are left out of the figures because their run folders are gone, and what to do."""
+    return [
+        f"{row}, {column}, seed {seed}: its run folder is gone; copy {ledger.run(cell)} from where it was trained, or "
+        f"remove {ledger.file(cell)} to train it again"
+        for ((row, column), seed), cell in (sheet.cells.items() if item.draws else ())
+        if ledger.find(cell) is not None and not ledger.run(cell).exists()
+    ]
 
 
 def _runs(sheet: Sheet, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
