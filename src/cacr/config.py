@@ -184,8 +184,7 @@ class PretrainSettings(Settings):
         description="batch statistics: per_view (each view separately) or joint (all views together)",
     )
     sync_batch_norm: bool | Auto = Field(
-        "auto",
-        description="share batch statistics between processes; auto: in momentum, siamese, prototypes",
+        "auto", description="share batch statistics between processes; auto: in momentum, siamese, prototypes"
     )
 
     preset: str = Field("auto", description="augmentations of the views (see `cacr list`)")
@@ -201,10 +200,7 @@ class PretrainSettings(Settings):
     batch_size: BatchSize | Auto = Field("auto", description="images per step, over all processes")
     epochs: Epochs | Auto = Field("auto", description="passes over the data")
     max_steps: int | None = Field(
-        None,
-        ge=1,
-        le=10**12,
-        description="stop after this number of optimiser steps; the schedule ends there too",
+        None, ge=1, le=10**12, description="stop after this many optimiser steps; the schedule ends there too"
     )
     time: Time | None = Field(
         None,
@@ -290,15 +286,16 @@ class PretrainSettings(Settings):
         None, ge=1, le=10**12, description="steps between diagnostics, instead of epochs; none: by epochs"
     )
     probe_every_epochs: EveryEpochs = Field(
-        0,
-        description="epochs between linear probes on all labels: how fast features improve; 0: never",
+        0, description="epochs between linear probes on all labels: how fast features improve; 0: never"
+    )
+    probe_every_steps: int | None = Field(
+        None, ge=1, le=10**12, description="steps between linear probes, instead of epochs; none: by epochs"
     )
     on_collapse: Literal["warn", "stop"] = Field(
         "warn", description="if the embeddings collapse or the loss diverges: warn, or stop the run"
     )
     keep_best: bool = Field(
-        True,
-        description="also keep the encoder with the most evenly spread embeddings, in best/",
+        True, description="also keep the encoder with the most evenly spread embeddings, in best/"
     )
     tensorboard: bool = Field(False, description="also log for TensorBoard (extra: tensorboard)")
     wandb: bool = Field(False, description="also log to Weights & Biases (extra: wandb)")
@@ -348,7 +345,8 @@ class ResolvedSettings(PretrainSettings):
 RESUMABLE = frozenset(
     {"data", "labels", "epochs", "max_steps", "data_root", "download", "workers", "devices", "nodes"}
     | {"accelerator", "exchange", "log_every_steps", "checkpoint_every_steps", "tensorboard", "wandb"}
-    | {"measure_every_epochs", "measure_every_steps", "probe_every_epochs", "on_collapse", "keep_best"}
+    | {"measure_every_epochs", "measure_every_steps", "probe_every_epochs", "probe_every_steps"}
+    | {"on_collapse", "keep_best"}
 )
 """Settings that may differ when a run is resumed: they say how far and where it runs, not what it learns."""
 

@@ -32,3 +32,21 @@ def test_data_without_labels_cannot_be_probed(photos: Path, tmp_path: Path) -> N
     settings = {"data": str(photos), "epochs": 1, "probe_every_epochs": 1, **TINY}
     with pytest.raises(UserError, match="no labels"):
         pretrain(settings, tmp_path / "run", observe=observe)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        ({"measure_every_steps": 4, "probe_every_epochs": 1}, [0, 5, 7]),  # an epoch has five steps
+        ({"measure_every_steps": 2, "probe_every_steps": 3}, [0, 3, 6, 7]),
+        ({"probe_every_steps": 3}, [0, 3, 6, 7]),
+        ({"probe_every_epochs": 5}, [0, 7]),
+    ],
+)
+def test_a_run_measured_by_steps_is_probed_on_its_way_and_at_its_end(
+    every: dict[str, int], expected: list[int], classes: Path, tmp_path: Path
+) -> None:
+    settings = {"data": str(classes), **TINY, "epochs": 2, "max_steps": 7, **every}
+    pretrain(settings, tmp_path / "run", observe=observe)
+    assert [row["step"] for row in Run.open(tmp_path / "run").rows if "probe" in row] == expected

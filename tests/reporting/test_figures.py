@@ -12,6 +12,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from cacr.errors import UserError
+from cacr.evaluation import PROTOCOLS, Result, write_result
 from cacr.reporting.figures import draw_figures
 from cacr.reporting.figures.accuracy import accuracy_against, accuracy_against_epoch
 from cacr.reporting.figures.entropy import entropy_figure
@@ -235,6 +236,78 @@ def test_runs_of_other_settings_are_no_seeds(other: dict[str, Any], tmp_path: Pa
     (axes,) = accuracy_against(open_runs(paths), "k").axes
     drawn = [container[0].get_ydata().tolist() for container in axes.containers]
     assert drawn == [pytest.approx([20.5, 40.5]), pytest.approx([22, 42])]
+
+
+def _swept(folder: Path, setting: str, values: list[int], views: int, **more: Any) -> list[Path]:
+    """Runs that all see about this number of views, with the warm-up that resolved settings have."""
+    paths = []
+    for value in values:
+        own = {"views": 5, "batch_size": 128, setting: value} | more
+        steps = round(views / (own["views"] * own["batch_size"]))
+        length = {"max_steps": steps, "epochs": 1000, "warmup_epochs": round(0.05 * steps / 390, 4)}
+        knn = [_row(2, 4.0, value / 1000)]
+        paths.append(_run(folder / f"{views}-{value}-{len(paths)}", knn, **{**length, **own}))
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "values"),
+    [("k", "views", [2, 3, 5, 7, 9, 11]), ("batch_size", "batch_size", [64, 128, 256, 512, 768])],
+)
+def test_a_length_that_follows_from_the_setting_is_part_of_it(
+    name: str, setting: str, values: list[int], tmp_path: Path
+) -> None:
+    paths = _swept(tmp_path, setting, values, 200_000)
+    (axes,) = accuracy_against(open_runs(paths), name).axes
+    (container,) = axes.containers
+    assert container[0].get_ydata().tolist() == pytest.approx([value / 10 for value in values])
+    twice = _swept(tmp_path, setting, values, 400_000)  # a longer sweep is another line
+    (axes,) = accuracy_against(open_runs([*paths, *twice]), name).axes
+    assert [len(container[0].get_xdata()) for container in axes.containers] == [len(values)] * 2
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [label.startswith("views_seen=") for label in labels] == [True, True] and len(set(labels)) == 2
+    with pytest.raises(
+        UserError, match="no two of these runs differ only in"
+    ):  # neither equal views nor steps
+        accuracy_against(open_runs([paths[0], twice[-1]]), name)
+
+
+def test_runs_of_equal_steps_are_a_line_and_other_warm_ups_are_not(tmp_path: Path) -> None:
+    equal = [_run(tmp_path / f"s{v}", [_row(2, 4.0, v / 10)], views=v, max_steps=100) for v in (2, 4)]
+    fewer = _run(tmp_path / "f", [_row(2, 4.0, 0.9)], views=4, max_steps=50)  # the views of the first
+    (axes,) = accuracy_against(open_runs([*equal, fewer]), "k").axes
+    (container,) = axes.containers
+    assert container[0].get_ydata().tolist() == [20, 40]
+    lengths = [(2, 100, 0.0), (4, 50, 0.0), (2, 100, 1.0), (4, 50, 0.5)]
+    cold, also_cold, warm, also_warm = (
+        _run(
+            tmp_path / f"{v}-{warmup}", [_row(2, 4.0, v / 10)], views=v, max_steps=steps, warmup_epochs=warmup
+        )
+        for v, steps, warmup in lengths
+    )
+    with pytest.raises(UserError, match="no two of these runs differ only in"):
+        accuracy_against(open_runs([cold, also_warm]), "k")
+    (axes,) = accuracy_against(open_runs([cold, also_cold, warm, also_warm]), "k").axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["warmup_epochs=0.0", "warmup_epochs=1.0"]
+    assert [container[0].get_ydata().tolist() for container in axes.containers] == [[20, 40]] * 2
+
+
+LINEAR = sorted(name for name in PROTOCOLS if name.startswith("linear"))
+
+
+@pytest.mark.parametrize("protocol", LINEAR)
+def test_the_accuracy_of_any_linear_protocol_is_drawn(protocol: str, tmp_path: Path) -> None:
+    paths = [_run(tmp_path / str(views), [_row(2, 4.0, 0.1)], views=views) for views in (2, 4)]
+    for path, score in zip(paths, (0.25, 0.5), strict=True):
+        result = Result(
+            *(protocol, "encoder", score, None, "digits", "digits", "", None),
+            *({}, {}, 0, {}, {}, {}),
+        )
+        write_result(RunFolder(path).evaluation, result)
+    (axes,) = accuracy_against(open_runs(paths), "k").axes
+    assert axes.get_title() == f"{protocol} on digits"
+    assert axes.containers[0][0].get_ydata().tolist() == [25, 50]
 
 
 def test_a_temperature_is_drawn_as_the_t_neg_that_it_is(tmp_path: Path) -> None:

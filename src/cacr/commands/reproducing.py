@@ -128,3 +128,5 @@ def reproduce(
     show(found.text)
     for file in found.figures:
         show(f"figure: {file}")
+    for why in found.undrawn:
+        show(f"not drawn: {why}")

@@ -17,7 +17,7 @@ from cacr.runs.rows import GrowingRows
 from cacr.runs.run import Run
 from cacr.runs.snapshots import Snapshot, drop_snapshots_after, write_pictures, write_snapshot
 from cacr.runs.verdict import Verdict, in_words, write_verdict
-from cacr.training.job import Training
+from cacr.training.job import Position, Training
 from cacr.training.observer import Seen
 
 
@@ -78,9 +78,12 @@ class RunObserver:
         }
         self._job.run.write_how(how)
 
-    def due(self, epoch: int) -> bool:
-        """Whether to measure after ``epoch`` epochs."""
-        return epoch % self._job.settings.measure_every_epochs == 0
+    def due(self, position: Position) -> bool:
+        """Whether to measure after this step."""
+        settings = self._job.settings
+        if every := settings.measure_every_steps:
+            return position.step % every == 0
+        return position.epoch_ended and position.epoch % settings.measure_every_epochs == 0
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
         """Measure and give a verdict (see :class:`cacr.training.observer.Observer`)."""

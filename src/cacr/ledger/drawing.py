@@ -1,8 +1,9 @@
-"""Draw an item as a figure: curves from the records, and figures of its runs if their folders exist."""
+"""Draw an item as a figure: curves and scores from the records, and figures of its runs if their folders exist."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean, stdev
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,12 +30,15 @@ LIMITS = {"entropy": "max_entropy"}
 def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger) -> list[Path]:
     """Draw the figures of an item; returns the files.
 
-    Curves only need records. Figures from embeddings and pictures need the run folders; missing ones are left out.
+    Curves and scores only need records. Figures from embeddings and pictures need the run folders: :func:`undrawn`
+    names those that are missing.
     """
     folder, files = ledger.path / "figures", list[Path]()
     drawn = [name for name in item.curves if name in NAMES]
     if drawn and any(filled.records.values()):
         files += save(_curves(item, scale, filled, drawn), folder, f"{item.name}-{scale}")
+    if item.varied and any(filled.records.values()):
+        files += save(_against(item, scale, filled), folder, f"{item.name}-{scale}")
     for (column, seed), runs in _runs(sheet, ledger).items() if item.draws else ():
         try:
             out = folder / f"{item.name}-{scale}" / f"{re.sub(r'[^a-z0-9]+', '-', column.lower())}-{seed}"
@@ -43,6 +47,16 @@ def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger)
         except UserError as error:
             raise UserError(f"{item.name}, {column}, seed {seed}: {error}") from None
     return files
+
+
+def undrawn(item: Item, sheet: Sheet, ledger: Ledger) -> list[str]:
+    """The finished cells that are left out of the figures because their run folders are gone, and what to do."""
+    return [
+        f"{row}, {column}, seed {seed}: its run folder is gone; copy {ledger.run(cell)} from where it was trained, or "
+        f"remove {ledger.file(cell)} to train it again"
+        for ((row, column), seed), cell in (sheet.cells.items() if item.draws else ())
+        if ledger.find(cell) is not None and not ledger.run(cell).exists()
+    ]
 
 
 def _runs(sheet: Sheet, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
@@ -68,6 +82,35 @@ def _curves(item: Item, scale: Scale, filled: Filled, drawn: list[str]) -> Figur
             axes.set_title(label(column), fontsize=9)
     legend(grid[0, -1])
     return figure
+
+
+def _against(item: Item, scale: Scale, filled: Filled) -> Figure:
+    """Scores against the setting that the rows vary, one line per system; one column per column of the item."""
+    columns = [column.name for column in columns_at(item, scale)]
+    figure = Figure(figsize=(4.5 * len(columns) + 2, 3.6), layout="constrained")
+    grid = figure.subplots(1, len(columns), squeeze=False)[0]
+    for axes, column in zip(grid, columns, strict=True):
+        for number, line in enumerate(dict.fromkeys(row.line for row in item.rows)):
+            scores = {
+                row.at: [*found.values()]
+                for row in item.rows
+                if row.line == line and (found := filled.scores.get((row.name, column)))
+            }
+            _bars(axes, number, line, scores)
+        plain_axes(axes, x=item.varied, y=item.quantity)
+        axes.set_xticks(sorted({row.at for row in item.rows}))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_title(label(column), fontsize=9)
+    legend(grid[-1])
+    return figure
+
+
+def _bars(axes: Axes, number: int, line: str, scores: Mapping[float, list[float]]) -> None:
+    """The mean over seeds with bars of one standard deviation (n - 1), at each value of the setting."""
+    values = sorted(scores)
+    means = [fmean(scores[value]) for value in values]
+    spreads = [stdev(scores[value]) if len(scores[value]) > 1 else 0.0 for value in values]
+    axes.errorbar(values, means, spreads, capsize=3, label=label(line), **line_style(number))
 
 
 def _line(axes: Axes, number: int, system: str, name: str, records: Mapping[int, Record]) -> None:

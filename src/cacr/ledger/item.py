@@ -19,6 +19,8 @@ class Row:
         paper: settings in addition to the recipe at the paper's scale.
         tuned: setting -> values that ``--tune`` tries, in addition to the learning rate.
         longer: length at the scale ``mini``, as a multiple of the other rows.
+        line: the system that the row is a point of, in an item that varies a setting.
+        at: its value of that setting.
     """
 
     name: str
@@ -27,6 +29,8 @@ class Row:
     paper: Mapping[str, Any] = field(default_factory=dict)
     tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     longer: float = 1.0
+    line: str = ""
+    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ class Item:
         no_mini: why there is no ``mini``; empty if there is one.
         curves: metrics of a run that are drawn over epochs, for items that are figures.
         draws: figures of ``cacr figures`` that each run draws.
+        varied: the setting that the rows vary, as an axis is named: the scores are drawn against it, as the lines of
+            the rows.
         quantity: what the numbers are.
         timed_steps: for an item that measures only time: the length of each training, but for a smoke test.
     """
@@ -127,6 +133,7 @@ class Item:
     no_mini: str = ""
     curves: tuple[str, ...] = ()
     draws: tuple[str, ...] = ()
+    varied: str = ""
     quantity: str = "accuracy (%)"
     timed_steps: int | None = None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cacr.errors import UserError
 from cacr.ledger.claims import Judged
+from cacr.ledger.drawing import undrawn
 from cacr.ledger.plan import Plan
 from cacr.ledger.record import Ledger
 from cacr.ledger.runner import Orders, cell_command, work_through
@@ -20,12 +21,14 @@ class Reproduced:
         text: the table with its claims, in Markdown.
         claims: each with its verdict.
         figures: files that were drawn.
+        undrawn: what is missing from the figures, and what to do: one line per cell.
     """
 
     finished: bool
     text: str
     claims: list[Judged]
     figures: list[Path]
+    undrawn: list[str]
 
 
 def orders_of(
@@ -54,4 +57,5 @@ def work_on_plan(plan: Plan, orders: Orders) -> Reproduced:
 def reproduced(plan: Plan, ledger: Ledger, *, finished: bool = True) -> Reproduced:
     """The table and figures of the existing records; nothing is run."""
     filled, _ = plan.filled(ledger)
-    return Reproduced(finished, plan.text(ledger), filled.judged, plan.draw(ledger))
+    missing = undrawn(plan.item, plan.sheet(ledger)[0], ledger)
+    return Reproduced(finished, plan.text(ledger), filled.judged, plan.draw(ledger), missing)

@@ -113,11 +113,7 @@ class Figures:
         """Whether the observer should measure now; the last metrics are logged in any case."""
         if position.step == self._job.total_steps:
             return True
-        if self._observer is None:
-            return False
-        if every := self._job.settings.measure_every_steps:
-            return position.step % every == 0
-        return position.epoch_ended and self._observer.due(position.epoch)
+        return self._observer is not None and self._observer.due(position)
 
     def _write(self, step: int, epoch: float, values: dict[str, float]) -> None:
         if self._log:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from rich.console import Console
 
 from cacr.data import Source
-from cacr.training.job import Training
+from cacr.training.job import Position, Training
 
 
 class Seen(NamedTuple):
@@ -31,8 +31,8 @@ class Observer(Protocol):
     Every process has an observer. All are called at the same steps, so that they can share the work.
     """
 
-    def due(self, epoch: int) -> bool:
-        """Whether to measure after ``epoch`` epochs; the start and the end are always measured."""
+    def due(self, position: Position) -> bool:
+        """Whether to measure after this step; the start and the end are always measured."""
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
         """Measure the model after ``step`` steps.

@@ -1,6 +1,5 @@
 """Accuracy over epochs, and accuracy of several runs against a setting in which they differ."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,41 +8,18 @@ from statistics import fmean, stdev
 from matplotlib.figure import Figure
 
 from cacr.errors import UserError
+from cacr.evaluation import PROTOCOLS
 from cacr.reporting.figures.registry import register_figure
 from cacr.reporting.figures.style import label, legend, line_style, lines_figure, plain_axes, text
+from cacr.reporting.figures.varied import VARIED, Varied, comparable
 from cacr.runs.run import Run
 
 ONLINE = "kNN on the held-out images, during training"
-DRAWN_PROTOCOLS = ("linear", "linear-paper", "knn")
-"""Protocols to plot against a setting: the first one that every run has, else the online kNN."""
 
 
-@dataclass(frozen=True)
-class Varied:
-    """A setting on the x axis.
-
-    Attributes:
-        axis: name on the axis.
-        value: value of a run.
-        settings: its names among the settings, including those that depend on it.
-        options: its names among the objective's options.
-    """
-
-    axis: str
-    value: Callable[[Run], float]
-    settings: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-
-
-VARIED = {
-    "k": Varied("K, positives per query", lambda run: run.settings.views - 1, ("views",)),
-    "batch_size": Varied(
-        "batch size", lambda run: run.settings.batch_size, ("batch_size", "lr", "warmup_epochs")
-    ),
-    "t_pos": Varied("t⁺", lambda run: run.t_pos, options=("t_pos",)),
-    "t_neg": Varied("t⁻", lambda run: run.t_neg, options=("t_neg", "temperature")),
-}
-"""Settings that accuracy can be plotted against, by name."""
+def drawn_protocols() -> list[str]:
+    """Protocols to plot against a setting, the first one that every run has: ``linear``, other linear probes, kNN."""
+    return [*(name for name in PROTOCOLS if name == "linear" or name.startswith("linear-")), "knn"]
 
 
 @register_figure("accuracy-epoch", "accuracy over epochs, all runs in one plot")
@@ -114,11 +90,7 @@ def _spread(scores: Sequence[float]) -> float:
 
 def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float]) -> list[AccuracyLine]:
     """Lines with at least two values; runs that differ only in the seed are averaged."""
-    groups: dict[tuple[tuple[str, object], ...], dict[float, list[float]]] = {}
-    for run in runs:
-        values = groups.setdefault(_others(run, VARIED[name]), {})
-        values.setdefault(VARIED[name].value(run), []).append(score(run))
-    groups = {key: values for key, values in groups.items() if len(values) > 1}
+    groups = {key: _by_value(own, VARIED[name], score) for key, own in comparable(runs, VARIED[name]).items()}
     common = set.intersection(*(set(key) for key in groups)) if len(groups) > 1 else set()
     lines = []
     for key, values in groups.items():
@@ -131,22 +103,19 @@ def lines_against(runs: Sequence[Run], name: str, score: Callable[[Run], float])
     return lines
 
 
-def _others(run: Run, varied: Varied) -> tuple[tuple[str, object], ...]:
-    """What must be equal in the runs of one line: all settings of the training, except the varied one."""
-    facts = {part: value for part, value in run.learned.items() if part not in varied.settings}
-    options = run.learned["objective_options"].items()
-    facts["objective_options"] = {part: value for part, value in options if part not in varied.options}
-    return tuple(
-        (part, json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value)
-        for part, value in facts.items()
-    )
+def _by_value(runs: Sequence[Run], varied: Varied, score: Callable[[Run], float]) -> dict[float, list[float]]:
+    """Value of the setting -> scores of its runs."""
+    values: dict[float, list[float]] = {}
+    for run in runs:
+        values.setdefault(varied.value(run), []).append(score(run))
+    return values
 
 
 def _common_measure(runs: Sequence[Run]) -> tuple[str, Callable[[Run], float]]:
     """A measurement that every run has: its name, and a function that gives a run's accuracy."""
     scores = {run.name: _scores(run) for run in runs}
     common = set.intersection(*(set(found) for found in scores.values()))
-    for protocol in DRAWN_PROTOCOLS:
+    for protocol in drawn_protocols():
         for measured in sorted(pair for pair in common if pair[0] == protocol):
             return f"{protocol} on {measured[1]}", lambda run, measured=measured: scores[run.name][measured]
     if all(run.points("knn") for run in runs):
