@@ -12,8 +12,8 @@ neither begins a method that the other is at. They take one thread each.
 
     python benchmarks/methods.py run --data DATA --work runs/methods       # at most three hours of two cores
     python benchmarks/methods.py run --methods byol swav --data DATA --work runs/methods
-    python benchmarks/methods.py run --methods byol --views 800000 --data DATA --work runs/methods   # longer runs
-    python benchmarks/methods.py table
+    python benchmarks/methods.py run --methods byol --views 800000 --rate 0.33 --data DATA --work runs/methods  # longer
+    python benchmarks/methods.py table [--views 800000]
 """
 
 import argparse
@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/methods"), help="arrays and run folders")
     parser.add_argument("--methods", nargs="+", choices=ORDER, default=ORDER)
     parser.add_argument("--views", type=int, default=VIEWS, help="of all images together, in each run")
+    parser.add_argument("--rate", type=float, help="base_lr, instead of the best of three")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the cells are kept")
     options = parser.parse_args()
     if options.action == "table":
@@ -87,11 +88,13 @@ def run_method(method: str, options: argparse.Namespace) -> None:
     with at_work(options.work / "sets.lock", wait=True):
         parts = prepare("cifar10", options.data, options.work)
     start = f"{method}-{options.views}"
-    tried = {
-        rate: cell(f"{start}-choose-{rate:.2g}", method, rate, 0, parts.fit, parts.judge, options)
-        for rate in rates(method)
-    }
-    best = max(tried, key=lambda rate: tried[rate]["knn"])
+    best = options.rate
+    if best is None:
+        tried = {
+            rate: cell(f"{start}-choose-{rate:.2g}", method, rate, 0, parts.fit, parts.judge, options)
+            for rate in rates(method)
+        }
+        best = max(tried, key=lambda rate: tried[rate]["knn"])
     for seed in SEEDS:
         cell(f"{start}-test-{best:.2g}-{seed}", method, best, seed, parts.train, parts.test, options)
 
@@ -196,10 +199,10 @@ def table(methods: tuple[str, ...], results: Path, views: int) -> str:
             for rate in rates(method)
             if (known := read(results / f"{start}-choose-{rate:.2g}.json")) is not None
         }
-        best = max(tried, key=lambda rate: tried[rate]["knn"], default=0.0)
-        files = [results / f"{start}-test-{best:.2g}-{seed}.json" for seed in SEEDS]
-        cells = [known for file in files if (known := read(file)) is not None]
-        if not cells or len(tried) < len(FACTORS):
+        chosen = f"{max(tried, key=lambda rate: tried[rate]['knn']):.2g}" if tried else "*"  # given by --rate
+        files = [*results.glob(f"{start}-test-{chosen}-[0-9].json")]
+        cells = [known for file in sorted(files) if (known := read(file)) is not None]
+        if not cells or 0 < len(tried) < len(FACTORS):
             missing.append(method)
             continue
         knn, ridge = ([100 * each[name] for each in cells] for name in ("knn", "ridge"))
