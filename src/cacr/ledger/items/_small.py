@@ -65,11 +65,10 @@ def variant(name: str, base: Row, **changes: Any) -> Row:
 def small_columns(
     *data: str,
     imbalance: str = "none",
-    mini: str = "cifar10",
     protocol: str = "linear-paper",
     **settings: Any,
 ) -> tuple[Column, ...]:
-    """One column per data set, evaluated by the paper's probe; one of the data sets is that of ``mini``."""
+    """One column per data set, evaluated by the paper's probe; ``mini`` has CIFAR-10."""
     names = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "stl10": "STL-10"}
     rule = "" if imbalance == "none" else f", {imbalance}"
     own = settings if imbalance == "none" else {"imbalance": imbalance, **settings}
@@ -79,7 +78,7 @@ def small_columns(
             name,
             own,
             {"data": name, "protocol": [protocol]},
-            mini=name == mini,
+            mini=name == "cifar10",
             drop_from=names[name] if rule else "",
         )
         for name in data

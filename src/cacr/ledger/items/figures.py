@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cacr.ledger.item import Item, Row, add
+from cacr.ledger.item import Claim, Item, Row, add
 from cacr.ledger.items._small import CACR_1, CACR_4, CL, NEEDS, SIX, small_columns, variant
 from cacr.ledger.scales import STEPS
 
@@ -84,6 +84,11 @@ add(
         "accuracy against the number of positives",
         tuple(map(_positives, (1, 2, 4, 6, 8, 10))),
         small_columns("cifar10", "cifar100"),
+        claims=(
+            Claim.above(
+                "Eight positives are better than one.", ("CACR (K=8)", "CIFAR-10"), ("CACR (K=1)", "CIFAR-10")
+            ),
+        ),
         needs=NEEDS,
         varied="positives per query, K",
     )
