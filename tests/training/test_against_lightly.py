@@ -126,7 +126,13 @@ def _of_views(theirs: nn.Module, head: nn.Module) -> Callable[[Framework], Peer]
 CASES = {
     "simclr": (
         lambda: _ours("in_batch", "info_nce", "simclr"),
-        _of_views(losses.NTXentLoss(0.19), heads.SimCLRProjectionHead(FEATURES, HIDDEN, DIM)),
+        # SimCLR's own head has no batch norm at its end, lightly's module has
+        _of_views(
+            losses.NTXentLoss(0.19),
+            heads.ProjectionHead(
+                [(FEATURES, HIDDEN, nn.BatchNorm1d(HIDDEN), nn.ReLU()), (HIDDEN, DIM, None, None)]
+            ),
+        ),
     ),
     "byol": (lambda: _ours("momentum", "byol", "byol", "byol", ema=0.9, ema_schedule="constant"), _byol),
     "simsiam": (lambda: _ours("siamese", "simsiam", "simsiam", "simsiam"), _simsiam),
