@@ -78,7 +78,7 @@ def _add(name: str, summary: str, framework: str, objective: str, **more: Any) -
 
 _TWO: dict[str, Any] = {"views": 2}
 _SIMCLR: dict[str, Any] = {**_TWO, "head": "simclr", "sync_batch_norm": True, "base_lr": 0.12}
-_MOCO_V2: dict[str, Any] = {**_TWO, "head": "moco_v2", "base_lr": 0.04}
+_MOCO_V2: dict[str, Any] = {**_TWO, "head": "moco_v2", "base_lr": 0.12}
 _ONE_WAY: dict[str, Any] = {"symmetric": False, "in_batch": "off"}
 
 _add("cacr", "contrastive attraction and contrastive repulsion", "in_batch", "cacr", any_framework=True)
@@ -120,7 +120,7 @@ _add(
     "predict the momentum encoder's projection of another view; no negatives",
     "momentum",
     "byol",
-    settings={**_TWO, "head": "byol", "predictor": "byol", "base_lr": 0.33},
+    settings={**_TWO, "head": "byol", "predictor": "byol", "base_lr": 1.0},
 )
 _add(
     "simsiam",

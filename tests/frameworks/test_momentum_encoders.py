@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from cacr.frameworks import Momentum, Queue
+from cacr.frameworks.framework import Facts
 from cacr.frameworks.key_encoder import default_ema, ema_at
 from cacr.losses import OBJECTIVES
 from tests.frameworks.making import DIM, make_framework, make_views
@@ -210,6 +211,13 @@ def test_the_momentum_ramps_up_by_half_a_cosine() -> None:
     assert default_ema(0.999, 1_000_000) == 0.999
     assert default_ema(0.999, 200) == pytest.approx(0.9)
     assert default_ema(0.999, 5) == 0
+
+
+def test_keys_move_more_slowly_where_older_ones_are_the_negatives() -> None:
+    facts = Facts(images=20_000, batch_size=128, steps=781, transformer=False)
+    queue, momentum = (kind.default_options(facts)["ema"] for kind in (Queue, Momentum))
+    assert queue == pytest.approx(1 - 4 / 781, abs=1e-4) > momentum
+    assert Queue.default_options(facts._replace(steps=100_000))["ema"] == 0.999
 
 
 def test_refusals_name_what_is_missing() -> None:

@@ -10,7 +10,14 @@ from cacr.distributed import world_size
 from cacr.encoders import Encoder
 from cacr.frameworks.framework import FRAMEWORKS, Facts, Framework, NegativeCount, Shared, encode_views
 from cacr.frameworks.gather import exchanged, gather
-from cacr.frameworks.key_encoder import EmaSchedule, KeyEncoder, default_ema, ema_at, ema_problems
+from cacr.frameworks.key_encoder import (
+    SETTLED_QUEUE,
+    EmaSchedule,
+    KeyEncoder,
+    default_ema,
+    ema_at,
+    ema_problems,
+)
 from cacr.losses import Objective, queued
 from cacr.losses.engine.pairs import unit
 
@@ -129,7 +136,7 @@ class Queue(Framework):
         """A queue of whole batches, at most half the data set; a momentum that suits the length of the run."""
         most = min(LARGEST, facts.images // 2)
         size = max(facts.batch_size, most // facts.batch_size * facts.batch_size)
-        return {"queue_size": size, "ema": default_ema(EMA, facts.steps)}
+        return {"queue_size": size, "ema": default_ema(EMA, facts.steps, SETTLED_QUEUE)}
 
     @classmethod
     def option_problems(cls, given: Mapping[str, Any]) -> list[str]:
