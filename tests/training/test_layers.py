@@ -131,3 +131,10 @@ def test_a_preset_with_local_crops_brings_its_number_of_views(
     given: dict[str, Any], views: int | str
 ) -> None:
     assert _settings(**given).views == views
+
+
+def test_a_given_rate_replaces_that_of_the_method() -> None:
+    assert with_recipe({"method": "moco_v2"})["base_lr"] > 0
+    assert "base_lr" not in with_recipe({"method": "moco_v2", "lr": 0.03})
+    assert with_recipe({"method": "moco_v2", "lr": "auto"})["base_lr"] > 0
+    assert "base_lr" not in with_recipe({"recipe": "imagenet-moco-v2-one-way"})

@@ -46,7 +46,7 @@ def _kept(values: _Values, below: _Values) -> dict[str, Any]:
     """What is left of settings below given values.
 
     With another method, all settings that methods own are dropped; with another framework, objective or preset, what
-    belongs to it. The number of views belongs to presets with local crops.
+    belongs to it. The number of views belongs to presets with local crops. A given ``lr`` replaces ``base_lr``.
     """
     kept = dict(below)
     if values.get("method") not in (None, below.get("method")):
@@ -58,6 +58,8 @@ def _kept(values: _Values, below: _Values) -> dict[str, Any]:
         kept = _fitting(kept, str(values["framework"]))
     if "preset" in replaced and (_has_local(values["preset"]) or _has_local(below.get("preset"))):
         kept.pop("views", None)
+    if values.get("lr", "auto") != "auto":
+        kept.pop("base_lr", None)  # it would have no effect
     return kept
 
 
