@@ -327,14 +327,6 @@ def reproduce(
         work_on_plan,
     )  # here, because the drawing library is slow to import
 
-    plan = Plan.of(
-        item,
-        scale=scale,
-        seeds=seeds,
-        match=match,
-        tune=tune,
-        rows=tuple(rows),
-        columns=tuple(columns),
-    )
+    plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune, rows=rows, columns=columns)
     orders = orders_of(plan, Path(out), Path(data_root), download=download, jobs=jobs, tell=tell)
     return work_on_plan(plan, orders)

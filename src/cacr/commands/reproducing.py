@@ -98,15 +98,7 @@ def reproduce(
             for claim in ITEMS[name].claims:
                 show(f"           claim: {claim.text}")
         return
-    plan = Plan.of(
-        item,
-        scale=scale,
-        seeds=seeds,
-        match=match,
-        tune=tune,
-        rows=tuple(row or ()),
-        columns=tuple(column or ()),
-    )
+    plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune, rows=row, columns=column)
     ledger = Ledger(out)
     orders = orders_of(plan, out, data_root, download=download, jobs=jobs, tell=show)
     if cell:

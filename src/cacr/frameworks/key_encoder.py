@@ -20,11 +20,6 @@ EmaSchedule = Literal["constant", "cosine"]
 SETTLED = 20
 """In a short run, keys average over the last twentieth of the steps: 1 / (1 - ema) of all steps."""
 
-SETTLED_QUEUE = 4
-"""With a queue over the last quarter. Its negatives are older than the positive: where keys move fast, queries learn to
-tell new keys from old ones, not images from images, until the rate falls and everything is at one point (CIFAR-10, 781
-steps, MoCo v2: kNN 36.7 with a twentieth, 50.2 with a third; 46.5 before training)."""
-
 
 def ema_problems(given: Mapping[str, Any]) -> list[str]:
     """Problems with a given ``ema``."""

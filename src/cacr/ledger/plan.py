@@ -1,5 +1,6 @@
 """``cacr reproduce``: the plan of an item of the paper, from its cells to its table."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,16 @@ class Plan:
                 raise UserError(f"{self.item.name} has no {kind} {unknown[0]!r} at this scale; {hint}")
 
     @classmethod
-    def of(cls, name: str, **more: Any) -> "Plan":
+    def of(
+        cls,
+        name: str,
+        *,
+        rows: Iterable[str] | None = None,
+        columns: Iterable[str] | None = None,
+        **more: Any,
+    ) -> "Plan":
         """The plan of an item by its name."""
-        return cls(ITEMS[name], **more)
+        return cls(ITEMS[name], rows=tuple(rows or ()), columns=tuple(columns or ()), **more)
 
     def sheet(self, ledger: Ledger) -> tuple[Sheet, dict[Place, dict[str, Any]]]:
         """The cells that are known now, and the settings that trials have chosen so far."""
