@@ -1,6 +1,7 @@
 """What an observed run leaves in its folder, and when it is stopped."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from cacr import cli
 from cacr.api import pretrain
 from cacr.diagnostics.embedding import at_rest
 from cacr.diagnostics.snapshots import is_due
+from cacr.diagnostics.trivial import trivial_loss
 from cacr.diagnostics.verdict import judge
 from cacr.runs.run import Run
 from tests.conftest import TINY
 from tests.data.making import encoded, write_shard
+from tests.frameworks.making import make_framework
 
 pytestmark = pytest.mark.trains
 
@@ -54,6 +57,11 @@ def test_a_run_shorter_than_an_epoch_is_measured_by_its_steps(classes: Path, tmp
     pretrain(data=classes, out=tmp_path / "run", **settings)
     measured = [row["step"] for row in Run.open(tmp_path / "run").rows if "effective_rank" in row]
     assert measured == [0, 2, 4, 5]
+
+
+def test_the_loss_of_a_point_is_that_of_equal_scores_for_all_prototypes() -> None:
+    method = make_framework("prototypes", "swav", prototypes=6)
+    assert trivial_loss(method, images=8, views=2) == pytest.approx(math.log(6), abs=1e-6)
 
 
 def test_measures_are_logged_with_the_training(observed: Path) -> None:

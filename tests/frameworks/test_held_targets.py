@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cosine_similarity, normalize
 
 from cacr.diagnostics.embedding import measured_views
-from cacr.frameworks import FRAMEWORKS, Prototypes, Siamese
+from cacr.frameworks import FRAMEWORKS, Facts, Prototypes, Siamese
 from cacr.losses import Scores
 from cacr.training.build import make_views_of
 from cacr.training.check import check_settings
@@ -98,6 +98,12 @@ def test_the_queue_of_prototypes_is_used_from_its_epoch_on() -> None:
         places = [(5 * epoch + n) % 8 for n in range(5)]
         torch.testing.assert_close(method.queue[:, places], z.detach())
     assert {"queue", "enqueued", "prototypes"} <= set(method.state_dict())
+
+
+def test_short_runs_have_no_queue_of_prototypes() -> None:
+    long = Facts(images=20_000, batch_size=128, steps=100_000, transformer=False)
+    for facts, size in ((long, 3840), (long._replace(steps=781), 0), (long._replace(batch_size=512), 0)):
+        assert Prototypes.default_options(facts)["queue_size"] == size
 
 
 def test_local_crops_are_predicted_from_but_assign_nothing() -> None:

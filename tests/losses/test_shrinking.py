@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from cacr.losses import CACRLoss, InfoNCELoss
+from cacr.losses import CACRLoss, InfoNCELoss, Scores, SwAVLoss
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "figures" / "shrinking.py"
 
@@ -54,3 +54,25 @@ def test_p21_values_at_a_point() -> None:
     point = torch.ones(3, 8, 4, dtype=torch.float64)
     assert CACRLoss(t_neg=4)(point).item() == pytest.approx(0, abs=1e-12)
     assert InfoNCELoss(0.2, "cross")(point).item() == pytest.approx(math.log(7 + 1))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("agreement", [0.15, 0.4])
+@pytest.mark.parametrize("temperature", [0.1, 0.3])
+def test_p26_assignments_shrink_while_views_agree_less_than_epsilon_over_two_temperatures(
+    temperature: float, agreement: float, seed: int
+) -> None:
+    """Small normal scores of two views with this correlation; at a point the loss is ln(prototypes)."""
+    images, prototypes, epsilon = 512, 128, 0.05
+    drawn = torch.randn(
+        2, images, prototypes, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
+    other = agreement * drawn[0] + math.sqrt(1 - agreement**2) * drawn[1]
+    scores = 0.02 * torch.stack([drawn[0], other])  # their spread does not matter while it is small
+    objective = SwAVLoss(temperature, epsilon)
+    losses = [objective.of_scores(Scores(s * scores, 2))["loss"].item() for s in (1.0, 0.5, 0.0)]
+    assert losses[2] == pytest.approx(math.log(prototypes))
+    if agreement < epsilon / (2 * temperature):
+        assert losses == sorted(losses, reverse=True)  # smaller scores, smaller loss
+    else:
+        assert losses == sorted(losses)

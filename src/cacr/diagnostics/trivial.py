@@ -3,13 +3,16 @@
 import torch
 
 from cacr.frameworks import Framework
-from cacr.losses import PairObjective
+from cacr.frameworks.prototypes import Prototypes
+from cacr.losses import PairObjective, Scores
 from cacr.losses.engine.pairs import queued
 
 
 @torch.no_grad()
 def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
-    """The loss of an encoder that maps all images to one point, if the objective is made of pairs.
+    """The loss of an encoder that maps all images to one point, if the objective compares pairs or assignments.
+
+    For assignments it is the smallest such loss, that of a point with equal scores for all prototypes.
 
     Args:
         method: has the objective and the number of negatives.
@@ -17,6 +20,9 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
         views: number of views per image.
     """
     objective = method.objective
+    if isinstance(method, Prototypes):
+        equal = torch.zeros(max(2, views), 2, len(method.prototypes))
+        return round(float(objective.parts(Scores(equal, 2))["loss"]), 6)
     if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not for pairs of a queue
         return None
     device = next(method.parameters()).device

@@ -314,12 +314,13 @@ def _imagenet() -> None:
     crops: dict[str, Any] = {"preset": "multicrop-swav", "views": 8, "view_options": {}}
     colours = {**_SIMCLR_VIEWS, "scale": (0.14, 1.0)}  # SwAV has SimCLR's colours, and larger crops
     alone: dict[str, Any] = {"preset": "moco-v2", "view_options": colours, **_ONE}
+    published = _method("swav", temperature=0.1)
     for name, summary, epochs, *parts in (
         ("simclr", "SimCLR", 1000, simclr, _ONE, _method("simclr", temperature=0.1)),
         ("byol", "BYOL", 1000, byol, _ONE, _method("byol")),
         ("simsiam", "SimSiam", 200, simsiam, _ONE, _method("simsiam")),
-        ("swav", "SwAV, two crops", 800, swav, alone, _method("swav")),
-        ("swav-multicrop", "SwAV, two global and six local crops", 800, swav, crops, _method("swav")),
+        ("swav", "SwAV, two crops", 800, swav, alone, published),
+        ("swav-multicrop", "SwAV, two global and six local crops", 800, swav, crops, published),
         ("barlow-twins", "Barlow Twins", 1000, twins, _ONE, _method("barlow_twins")),
         ("fnc", "FNC", 1000, simclr, _ONE, _method("fnc")),
         ("fnc-multicrop", "FNC, two global and six local crops", 1000, simclr, crops, _method("fnc")),
