@@ -60,7 +60,7 @@ def run_page(page: Path, work: Path, data: Path | None = None) -> None:
     for folder in data.resolve().iterdir() if data else ():
         (work / folder.name).symlink_to(folder)
         shown |= dict.fromkeys((folder, folder.resolve()), f"{folder.name}/")
-    shown |= {work.resolve(): "", Path.home(): "~/"}
+    shown |= {work.resolve(): "", Path(sys.prefix): ".venv/", Path.home(): "~/"}
     names: dict[str, Any] = {"__name__": "__main__"}
 
     def run(block: re.Match[str]) -> str:

@@ -143,7 +143,15 @@ _add(
     "make the cross-correlation of two views the identity; no negatives",
     "in_batch",
     "barlow_twins",
-    settings={**_TWO, "head": "barlow_twins", "sync_batch_norm": True, "base_lr": 0.01},
+    settings={
+        **_TWO,
+        "head": "barlow_twins",
+        "sync_batch_norm": True,
+        # as published: a sum over wide embeddings has gradients that no rate of SGD fits in all layers
+        "optimizer": "lars",
+        "base_lr": 2.0,
+        "bias_base_lr": 0.048,
+    },
 )
 _add(
     "vicreg",

@@ -47,7 +47,7 @@ def check_part(part: str) -> None:
 def left_out(unreadable: int, data: str) -> str:
     """Say how many images are left out, and which command names them."""
     command = shell_words("cacr", "doctor", data)
-    return f"note: {unreadable:,} unreadable images are left out; `{command}` names them"
+    return f"note: images left out, because they cannot be read: {unreadable:,} (`{command}` names them)"
 
 
 FAILED_SETS = 1

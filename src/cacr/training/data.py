@@ -59,7 +59,7 @@ class TrainingData:
 
     def notes(self, run: RunFolder, *, observed: bool) -> list[str]:
         """Notes on the images for the user."""
-        left_out = f"{len(self.problems)} unreadable images are left out; they are listed in {run.unreadable}"
+        left_out = f"images left out, because they cannot be read: {len(self.problems):,} (listed in {run.unreadable})"
         notes = [*self.training.notes, *([left_out] if self.problems else [])]
         return [*notes, self.held_out.note] if observed or self.held_out.taken else notes
 
