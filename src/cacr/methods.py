@@ -158,7 +158,13 @@ _add(
     "equal views; dimensions that vary and are not correlated; no negatives (not in the paper)",
     "in_batch",
     "vicreg",
-    settings={**_TWO, "head": "barlow_twins", "sync_batch_norm": True},
+    settings={
+        **_TWO,
+        "head": "barlow_twins",
+        "sync_batch_norm": True,
+        "optimizer": "lars",  # as published
+        "base_lr": 0.9,
+    },
 )
 _add(
     "lejepa",
