@@ -2,7 +2,7 @@
 
 Each method is trained for 200 steps on four fifths of the training digits and judged on the other fifth, by kNN from 10
 labels per class, at each rate with two seeds (of the split, the weights and the views). A method whose best rate is the
-optimiser's own keeps it; ``base_lr`` in ``cacr/methods.py`` is what others need. The test digits, on which
+optimiser's own keeps it; ``Rates`` in ``cacr/methods.py`` are what others need. The test digits, on which
 ``tests/training/test_learning.py`` looks whether a method learns, decide nothing. A cell is one small JSON file;
 finished cells are not repeated.
 
@@ -21,7 +21,11 @@ from typing import Any
 from methods import ORDER
 
 RESULTS = Path(__file__).parent / "results" / "method_rates"
-RATES = {"sgd": (0.01, 0.03, 0.1, 0.36, 1.0), "adamw": (0.0003, 0.001, 0.003, 0.01, 0.03)}
+RATES = {
+    "sgd": (0.01, 0.03, 0.1, 0.36, 1.0),
+    "lars": (0.1, 0.3, 1.0, 3.0, 10.0),
+    "adamw": (0.0003, 0.001, 0.003, 0.01, 0.03),
+}
 SEEDS = (0, 1)
 SHORT = {
     **{"width": 0.1, "batch_size": 64, "precision": "float32", "max_steps": 200, "held_out": 0},

@@ -104,8 +104,8 @@ def rates(method: str) -> list[float]:
     from cacr.methods import METHODS
     from cacr.training.optimizers import DEFAULTS
 
-    made = METHODS[method].settings
-    own = made.get("base_lr", DEFAULTS[made.get("optimizer", "sgd")].base_lr)
+    optimizer = METHODS[method].settings.get("optimizer", "sgd")
+    own = METHODS[method].rates.get(optimizer, DEFAULTS[optimizer]).base_lr
     return [float(f"{own * factor:.2g}") for factor in FACTORS]
 
 

@@ -22,6 +22,21 @@ OWNED = frozenset(
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Settings of an optimiser that a method needs, where its defaults are not right.
+
+    Attributes:
+        base_lr: learning rate for 256 images per step.
+        bias_base_lr: the same for biases and norms; None: that of other weights.
+        weight_decay: None: the optimiser's.
+    """
+
+    base_lr: float
+    bias_base_lr: float | None = None
+    weight_decay: float | None = None
+
+
+@dataclass(frozen=True)
 class Method:
     """A framework with its objective, and the settings that define the method.
 
@@ -33,6 +48,7 @@ class Method:
         framework_options: options of the framework that differ from its defaults.
         objective_options: options of the objective that differ from its defaults.
         settings: other settings of :data:`OWNED` that are not ``auto``.
+        rates: by the name of the optimiser that they were chosen for. A run with another one has that one's defaults.
         any_framework: whether the name stands for the objective in any framework.
     """
 
@@ -43,6 +59,7 @@ class Method:
     framework_options: Mapping[str, Any] = field(default_factory=dict)
     objective_options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    rates: Mapping[str, Rates] = field(default_factory=dict)
     any_framework: bool = False
 
     def __post_init__(self) -> None:
@@ -67,7 +84,8 @@ class Method:
 
 
 METHODS: Registry[Method] = Registry("method")
-"""Learning rates (``base_lr``) that are not those of the optimiser were chosen by ``benchmarks/methods.py``."""
+"""Learning rates that are not those of the optimiser were chosen on CIFAR-10 by ``benchmarks/methods.py``, those of BYOL
+and LeJEPA on digits by ``benchmarks/method_rates.py``, those of captions by ``benchmarks/captions.py``."""
 
 DEFAULT = "cacr"
 
@@ -77,8 +95,9 @@ def _add(name: str, summary: str, framework: str, objective: str, **more: Any) -
 
 
 _TWO: dict[str, Any] = {"views": 2}
-_SIMCLR: dict[str, Any] = {**_TWO, "head": "simclr", "sync_batch_norm": True, "base_lr": 0.12}
-_MOCO_V2: dict[str, Any] = {**_TWO, "head": "moco_v2", "base_lr": 0.12}
+_SIMCLR: dict[str, Any] = {**_TWO, "head": "simclr", "sync_batch_norm": True}
+_MOCO_V2: dict[str, Any] = {**_TWO, "head": "moco_v2"}
+_SLOW = {"sgd": Rates(0.12)}
 _ONE_WAY: dict[str, Any] = {"symmetric": False, "in_batch": "off"}
 
 _add("cacr", "contrastive attraction and contrastive repulsion", "in_batch", "cacr", any_framework=True)
@@ -89,6 +108,7 @@ _add(
     "info_nce",
     objective_options={"temperature": 0.1, "negatives": "all"},
     settings=_SIMCLR,
+    rates=_SLOW,
 )
 _add(
     "simclr_v2",
@@ -97,6 +117,7 @@ _add(
     "info_nce",
     objective_options={"temperature": 0.1, "negatives": "all"},
     settings={**_SIMCLR, "head": "simclr_v2"},
+    rates=_SLOW,
 )
 _add(
     "moco_v2",
@@ -106,6 +127,7 @@ _add(
     framework_options=_ONE_WAY,
     objective_options={"temperature": 0.2},
     settings=_MOCO_V2,
+    rates=_SLOW,
 )
 _add(
     "moco_v3",
@@ -113,14 +135,16 @@ _add(
     "momentum",
     "info_nce",
     objective_options={"temperature": 0.2, "negatives": "cross"},
-    settings={**_TWO, "predictor": "moco_v3", "base_lr": 0.12},
+    settings={**_TWO, "predictor": "moco_v3"},
+    rates=_SLOW,
 )
 _add(
     "byol",
     "predict the momentum encoder's projection of another view; no negatives",
     "momentum",
     "byol",
-    settings={**_TWO, "head": "byol", "predictor": "byol", "base_lr": 1.0},
+    settings={**_TWO, "head": "byol", "predictor": "byol"},
+    rates={"sgd": Rates(1.0)},
 )
 _add(
     "simsiam",
@@ -149,9 +173,8 @@ _add(
         "sync_batch_norm": True,
         # as published: a sum over wide embeddings has gradients that no rate of SGD fits in all layers
         "optimizer": "lars",
-        "base_lr": 2.0,
-        "bias_base_lr": 0.048,
     },
+    rates={"lars": Rates(2.0, bias_base_lr=0.048)},
 )
 _add(
     "vicreg",
@@ -163,8 +186,8 @@ _add(
         "head": "barlow_twins",
         "sync_batch_norm": True,
         "optimizer": "lars",  # as published
-        "base_lr": 0.9,
     },
+    rates={"lars": Rates(0.9)},
 )
 _add(
     "lejepa",
@@ -175,9 +198,8 @@ _add(
         "head": "simclr_v2",
         "sync_batch_norm": True,
         "optimizer": "adamw",
-        "base_lr": 0.01,
-        "weight_decay": 0.05,
     },
+    rates={"adamw": Rates(0.01, weight_decay=0.05)},
 )
 _add(
     "fnc",
@@ -192,6 +214,7 @@ _add(
         "fnc_threshold": 0.7,
     },
     settings=_SIMCLR,
+    rates=_SLOW,
 )
 _add(
     "ascl",
@@ -200,6 +223,7 @@ _add(
     "ascl",
     framework_options=_ONE_WAY,
     settings={**_MOCO_V2, "weak_views": 1},
+    rates=_SLOW,
 )
 _add(
     "adaclr",
@@ -207,6 +231,7 @@ _add(
     "in_batch",
     "adaclr",
     settings=_SIMCLR,
+    rates=_SLOW,
 )
 _add(
     "align_uniform",
@@ -242,15 +267,15 @@ _TEXT: dict[str, Any] = {
     "head": "linear",
     "dim": 256,
     "optimizer": "adamw",
-    "base_lr": 6e-4,
-    "weight_decay": 0.1,
 }
+_TEXT_RATES = {"adamw": Rates(6e-4)}
 _add(
     "clip",
     "InfoNCE between images and captions, with a learned temperature (data with captions)",
     "image_text",
     "clip",
     settings=_TEXT,
+    rates=_TEXT_RATES,
 )
 _add(
     "cacr_text",
@@ -259,4 +284,5 @@ _add(
     "cacr",
     objective_options={"t_neg": 2.0},
     settings=_TEXT,
+    rates=_TEXT_RATES,
 )

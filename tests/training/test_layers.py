@@ -133,8 +133,8 @@ def test_a_preset_with_local_crops_brings_its_number_of_views(
     assert _settings(**given).views == views
 
 
-def test_a_given_rate_replaces_that_of_the_method() -> None:
-    assert with_recipe({"method": "moco_v2"})["base_lr"] > 0
-    assert "base_lr" not in with_recipe({"method": "moco_v2", "lr": 0.03})
-    assert with_recipe({"method": "moco_v2", "lr": "auto"})["base_lr"] > 0
-    assert "base_lr" not in with_recipe({"recipe": "imagenet-moco-v2-one-way"})
+def test_a_given_rate_replaces_that_of_a_recipe() -> None:
+    recipe = {"recipe": "imagenet-byol"}
+    assert with_recipe(recipe)["base_lr"] > 0
+    assert "base_lr" not in with_recipe({**recipe, "lr": 0.03})
+    assert with_recipe({**recipe, "lr": "auto"})["base_lr"] > 0

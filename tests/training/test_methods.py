@@ -116,11 +116,7 @@ def test_another_method_takes_away_all_that_a_recipe_has_for_its_own() -> None:
         with_recipe({"data": "x", "recipe": "imagenet-moco-v2-cacr-k4", "method": "byol"})
     )
     assert (settings.framework, settings.objective, settings.head) == ("momentum", "byol", "byol")
-    assert (settings.framework_options, settings.base_lr, settings.views) == (
-        {},
-        METHODS["byol"].settings["base_lr"],
-        2,
-    )
+    assert (settings.framework_options, settings.lr, settings.base_lr, settings.views) == ({}, "auto", None, 2)
     assert (settings.encoder, settings.epochs, settings.batch_size) == ("resnet50", 200, 256)
 
 

@@ -4,13 +4,15 @@ import pytest
 import torch
 from PIL import Image
 
-from cacr.config import PretrainSettings
+from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import ArraySource, open_source
 from cacr.errors import SettingsError, UserError
 from cacr.frameworks import FRAMEWORKS
+from cacr.methods import METHODS
 from cacr.training.build import preset_of
 from cacr.training.check import check_settings
 from cacr.training.layers import with_recipe
+from cacr.training.optimizers import DEFAULTS
 from cacr.training.recipes import RECIPES
 from cacr.training.resolve import Described, choices, describe, resolve
 from cacr.views import Views
@@ -80,6 +82,31 @@ def test_convolutions_take_sgd_where_the_framework_has_no_optimiser_of_its_own(f
     asked = PretrainSettings(data="a", batch_size=128, framework=framework)
     settings = resolve(asked, _source(20_000, 8), world_size=1, device=CPU)
     assert (settings.optimizer, settings.lr) == ("sgd", pytest.approx(0.18))
+
+
+@pytest.mark.parametrize("encoder", ["resnet18", "vit_tiny_patch16_224"])
+@pytest.mark.parametrize("optimizer", ["auto", "sgd", "lars", "adam", "adamw"])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_rates_of_a_method_are_for_the_optimiser_they_were_chosen_for(
+    method: str, optimizer: str, encoder: str
+) -> None:
+    given = {"data": "a", "method": method, "encoder": encoder, "optimizer": optimizer, "image_size": 224}
+    data = _source(20_000, 224)._replace(captions=1)
+
+    def resolved(**more: float) -> ResolvedSettings:
+        asked = check_settings(with_recipe({**given, **more, "batch_size": 128}))
+        return resolve(asked, data, world_size=1, device=CPU)
+
+    settings = resolved()
+    usual = "adamw" if "vit" in encoder else "sgd"
+    used = METHODS[method].settings.get("optimizer", usual) if optimizer == "auto" else optimizer
+    assert settings.optimizer == used
+    own, defaults = METHODS[method].rates.get(used), DEFAULTS[used]
+    assert settings.lr == pytest.approx((own or defaults).base_lr / 2)
+    assert settings.weight_decay == (own and own.weight_decay or defaults.weight_decay)
+    assert settings.bias_base_lr == (own.bias_base_lr if own else None)
+    assert resolved(base_lr=0.5).lr == pytest.approx(0.25)
+    assert resolved(lr=0.5, weight_decay=0.0).weight_decay == 0
 
 
 def test_captions_are_asked_for_and_all_of_them_are_counted() -> None:
