@@ -66,7 +66,7 @@ def test_a_folder_of_odd_images_trains_on_the_good_ones(run: Run, tmp_path: Path
     (folder / "notes.txt").write_text("not an image")
     code, text = run("pretrain", folder, "--out", out, *SHORT, "--set", "max_steps=2", "--set", "workers=1")
     assert code == 0
-    assert "23 images, no labels" in text and "2 unreadable images" in text
+    assert "23 images, no labels" in text and "they cannot be read: 2 (listed in" in text
     listed = (out / "unreadable.txt").read_text()
     assert "empty.jpg" in listed and "cut.jpg" in listed and len(listed.splitlines()) == 2
     refused(run, ["evaluate", out, "--data", folder], "no labels")

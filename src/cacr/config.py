@@ -214,14 +214,17 @@ class PretrainSettings(Settings):
     )
     lr: Rate | Auto = Field("auto", description="peak learning rate; auto: base_lr x images per step / 256")
     base_lr: float | None = Field(
-        None, gt=0, description="learning rate for 256 images per step; none: that of the method or the optimiser"
+        None,
+        gt=0,
+        description="learning rate for 256 images per step; none: that of the method or the optimiser",
     )
     bias_base_lr: float | None = Field(
         None, gt=0, description="base_lr of biases and norms; none: that of the method or of other weights"
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD and LARS, first beta of Adam")
     weight_decay: Decay | Auto = Field(
-        "auto", description="weight decay of the optimiser; auto: that of the method or of the optimiser's paper"
+        "auto",
+        description="weight decay of the optimiser; auto: that of the method or of the optimiser's paper",
     )
     schedule: Literal["auto", ScheduleName] = Field(
         "auto",

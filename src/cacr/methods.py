@@ -84,8 +84,8 @@ class Method:
 
 
 METHODS: Registry[Method] = Registry("method")
-"""Learning rates that are not those of the optimiser were chosen on CIFAR-10 by ``benchmarks/methods.py``, those of BYOL
-and LeJEPA on digits by ``benchmarks/method_rates.py``, those of captions by ``benchmarks/captions.py``."""
+"""Learning rates that are not those of the optimiser were chosen on CIFAR-10 by ``benchmarks/methods.py``, those of
+BYOL and LeJEPA on digits by ``benchmarks/method_rates.py``, those of captions by ``benchmarks/captions.py``."""
 
 DEFAULT = "cacr"
 

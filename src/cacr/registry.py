@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 def nearest(name: str, known: list[str], otherwise: str | None = None) -> str:
     """Suggest similar names; if there are none, return ``otherwise`` or list all known names."""
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    lowered = {each.lower(): each for each in known}
+    close = [lowered[each] for each in get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
     if close:
         return f"did you mean {' or '.join(close)}?"
     return otherwise or f"known: {', '.join(sorted(known))}"

@@ -60,8 +60,13 @@ def test_a_run_shorter_than_an_epoch_is_measured_by_its_steps(classes: Path, tmp
 
 
 def test_the_loss_of_a_point_is_that_of_equal_scores_for_all_prototypes() -> None:
-    method = make_framework("prototypes", "swav", prototypes=6)
+    method = make_framework("prototypes", "swav", prototypes=6, queue_size=0)
     assert trivial_loss(method, images=8, views=2) == pytest.approx(math.log(6), abs=1e-6)
+    queued = make_framework("prototypes", "swav", prototypes=6, queue_size=8)
+    assert trivial_loss(queued, images=8, views=2) is None  # the others can be those of the queue
+    assert (
+        trivial_loss(make_framework("momentum", "byol"), images=8, views=2) is None
+    )  # a point is its optimum
 
 
 def test_measures_are_logged_with_the_training(observed: Path) -> None:

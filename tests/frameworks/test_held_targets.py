@@ -100,10 +100,11 @@ def test_the_queue_of_prototypes_is_used_from_its_epoch_on() -> None:
     assert {"queue", "enqueued", "prototypes"} <= set(method.state_dict())
 
 
-def test_short_runs_have_no_queue_of_prototypes() -> None:
-    long = Facts(images=20_000, batch_size=128, steps=100_000, transformer=False)
-    for facts, size in ((long, 3840), (long._replace(steps=781), 0), (long._replace(batch_size=512), 0)):
-        assert Prototypes.default_options(facts)["queue_size"] == size
+def test_a_queue_of_prototypes_is_asked_for_and_starts_earlier_in_a_shorter_run() -> None:
+    long = Facts(images=20_000, batch_size=128, steps=100_000, transformer=False, epochs=640)
+    for epochs, first in ((640, 15), (100, 8), (5, 1)):
+        options = Prototypes.default_options(long._replace(epochs=epochs))
+        assert (options["queue_size"], options["queue_from_epoch"]) == (0, first)
 
 
 def test_local_crops_are_predicted_from_but_assign_nothing() -> None:

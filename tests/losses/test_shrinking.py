@@ -57,18 +57,23 @@ def test_p21_values_at_a_point() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("common", [0.0, 1.5])
 @pytest.mark.parametrize("agreement", [0.15, 0.4])
 @pytest.mark.parametrize("temperature", [0.1, 0.3])
 def test_p26_assignments_shrink_while_views_agree_less_than_epsilon_over_two_temperatures(
-    temperature: float, agreement: float, seed: int
+    temperature: float, agreement: float, common: float, seed: int
 ) -> None:
-    """Small normal scores of two views with this correlation; at a point the loss is ln(prototypes)."""
+    """Small normal scores, with a part that all images have in common; at a point the loss is ln(prototypes)."""
     images, prototypes, epsilon = 512, 128, 0.05
     drawn = torch.randn(
-        2, images, prototypes, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        3, images, prototypes, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     )
     other = agreement * drawn[0] + math.sqrt(1 - agreement**2) * drawn[1]
-    scores = 0.02 * torch.stack([drawn[0], other])  # their spread does not matter while it is small
+    shared = common * drawn[2, :1]  # Sinkhorn's normalisation removes it, the softmax does not
+    scores = 0.02 * (
+        torch.stack([drawn[0], other]) + shared
+    )  # their spread does not matter while it is small
+    agreement /= 1 + common**2  # covariance between views, without the common part, over the whole variance
     objective = SwAVLoss(temperature, epsilon)
     losses = [objective.of_scores(Scores(s * scores, 2))["loss"].item() for s in (1.0, 0.5, 0.0)]
     assert losses[2] == pytest.approx(math.log(prototypes))

@@ -110,7 +110,8 @@ def test_options_without_effect_in_another_framework_go_unless_they_were_typed(
 def test_a_predictor_goes_with_its_framework_unless_it_was_typed() -> None:
     assert _settings(method="moco_v3", framework="in_batch").predictor == "auto"
     assert _settings(method="moco_v3", framework="siamese").predictor == "moco_v3"
-    assert _settings(method="moco_v3", framework="in_batch", predictor="byol").predictor == "byol"
+    with pytest.raises(SettingsError, match="has no predictor"):
+        _settings(method="moco_v3", framework="in_batch", predictor="byol")
 
 
 @pytest.mark.parametrize(

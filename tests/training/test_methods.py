@@ -116,7 +116,12 @@ def test_another_method_takes_away_all_that_a_recipe_has_for_its_own() -> None:
         with_recipe({"data": "x", "recipe": "imagenet-moco-v2-cacr-k4", "method": "byol"})
     )
     assert (settings.framework, settings.objective, settings.head) == ("momentum", "byol", "byol")
-    assert (settings.framework_options, settings.lr, settings.base_lr, settings.views) == ({}, "auto", None, 2)
+    assert (settings.framework_options, settings.lr, settings.base_lr, settings.views) == (
+        {},
+        "auto",
+        None,
+        2,
+    )
     assert (settings.encoder, settings.epochs, settings.batch_size) == ("resnet50", 200, 256)
 
 
@@ -147,13 +152,14 @@ def test_another_method_can_be_trained_like_a_run(trained: Path, tmp_path: Path)
         ),
         (
             {"method": "align_uniform", "preset": "multicrop-swav", "encoder": "resnet18"},
-            "local crops have none",
+            "local crops have none: use views without local crops",
         ),
-        ({"method": "simclr", "predictor": "byol"}, "framework in_batch has no predictor"),
         ({"method": "ascl", "weak_views": 2}, "at least one view must not be weak"),
         ({"framework": "queue", "objective": "released_moco_v3"}, "cross-view negatives"),
         ({"framework": "in_batch", "objective": "byol"}, "collapses"),
         ({"framework": "in_batch", "objective": "swav"}, "takes scores with prototypes"),
+        ({"method": "swav", "frozen_steps": 10}, "prototypes would never be trained in 10 steps"),
+        ({"method": "swav", "queue_size": 64, "queue_from_epoch": 3}, "queue would never be used"),
     ],
 )
 def test_what_does_not_fit_a_method_is_told_before_anything_is_loaded(
@@ -172,6 +178,16 @@ def test_what_does_not_fit_a_method_is_told_before_anything_is_loaded(
         ({"method": "moco_v2", "ema": 1.5}, r"ema=1.5 must be in \[0, 1\]"),
         ({"method": "byol", "ema": -0.1}, r"ema=-0.1 must be in \[0, 1\]"),
         ({"method": "byol", "temperature": 0.1}, "no setting 'temperature'; it belongs to"),
+        ({"method": "SwAV"}, "no method 'SwAV'; did you mean swav"),
+        (
+            {"method": "simclr", "fnc_top": 5},
+            "fnc_top has no effect without false_negatives=eliminate or attract",
+        ),
+        ({"method": "moco_v2", "fnc_threshold": 0.5}, "fnc_threshold has no effect without false_negatives"),
+        ({"method": "cacr", "rbf_t": 3.0}, "rbf_t has no effect without cost=rbf"),
+        ({"method": "cacr", "queue_grad": False}, "queue_grad has no effect in framework in_batch"),
+        ({"method": "byol", "predictor": "none"}, "predictor=none: framework momentum compares predictions"),
+        ({"method": "simclr", "predictor": "byol"}, "framework in_batch has no predictor"),
         ({"method": "vicreg", "preset": "multicrop-swav"}, "not support local crops"),
         ({"method": "moco_v2", "preset": "multicrop-swav"}, "symmetric=false has no use for local crops"),
         ({"framework": "queue", "symmetric": False, "preset": "multicrop-cacr"}, "no use for local crops"),

@@ -80,6 +80,11 @@ LOCAL_CROPS = [name for name in RECIPES if "-cacr-multicrop" in name]
 CHOICES = [
     *((name, "framework_options", "symmetric", False) for name in ONE_WAY),
     *((name, "objective_options", "pi_anchor", "key") for name in LOCAL_CROPS),
+    *(
+        (name, "objective_options", "temperature", 0.1)
+        for name in RECIPES
+        if name.startswith("imagenet-swav")
+    ),
 ]
 
 
@@ -201,6 +206,17 @@ def test_a_dry_run_counts_the_memory_of_a_step() -> None:
 def test_every_transformer_recipe_has_a_dry_run(name: str) -> None:
     lines = dry_run({"recipe": name, "devices": 64})
     assert "  positions: fixed" in lines and "  patches: frozen" in lines
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("imagenet-swav-multicrop", "2 per image, 224 px and 6 local crops, 96 px, preset multicrop-swav"),
+        ("imagenet-byol", "2 per image, 224 px, preset byol"),
+    ],
+)
+def test_a_dry_run_says_how_many_views_have_which_size(recipe: str, words: str) -> None:
+    assert any(line.startswith("views") and words in line for line in dry_run({"recipe": recipe}))
 
 
 def test_without_a_dry_run_a_folder_is_needed() -> None:

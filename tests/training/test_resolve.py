@@ -103,7 +103,7 @@ def test_the_rates_of_a_method_are_for_the_optimiser_they_were_chosen_for(
     assert settings.optimizer == used
     own, defaults = METHODS[method].rates.get(used), DEFAULTS[used]
     assert settings.lr == pytest.approx((own or defaults).base_lr / 2)
-    assert settings.weight_decay == (own and own.weight_decay or defaults.weight_decay)
+    assert settings.weight_decay == ((own and own.weight_decay) or defaults.weight_decay)
     assert settings.bias_base_lr == (own.bias_base_lr if own else None)
     assert resolved(base_lr=0.5).lr == pytest.approx(0.25)
     assert resolved(lr=0.5, weight_decay=0.0).weight_decay == 0

@@ -10,9 +10,10 @@ from cacr.losses.engine.pairs import queued
 
 @torch.no_grad()
 def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
-    """The loss of an encoder that maps all images to one point, if the objective compares pairs or assignments.
+    """The loss of an encoder that maps all images to one point, if the objective has negatives or assignments.
 
-    For assignments it is the smallest such loss, that of a point with equal scores for all prototypes.
+    For assignments it is the smallest such loss, that of a point with equal scores for all prototypes. With a queue
+    it is not known: the other prototypes can be those of earlier embeddings.
 
     Args:
         method: has the objective and the number of negatives.
@@ -21,9 +22,11 @@ def trivial_loss(method: Framework, *, images: int, views: int) -> float | None:
     """
     objective = method.objective
     if isinstance(method, Prototypes):
+        if method.queue.shape[1]:
+            return None
         equal = torch.zeros(max(2, views), 2, len(method.prototypes))
         return round(float(objective.parts(Scores(equal, 2))["loss"]), 6)
-    if not isinstance(objective, PairObjective) or objective.fixed_negatives:  # not for pairs of a queue
+    if not isinstance(objective, PairObjective) or not objective.has_negatives or objective.fixed_negatives:
         return None
     device = next(method.parameters()).device
     point = torch.ones(max(2, views), 2, 1, device=device)  # with a single view, the caption is the other one

@@ -33,6 +33,7 @@ class Facts(NamedTuple):
         transformer: whether the encoder has position embeddings.
         captions: largest number of captions of an image; 0 without captions.
         global_views: number of views per image that are not local crops.
+        epochs: length of the run in passes over the data.
     """
 
     images: int
@@ -41,6 +42,7 @@ class Facts(NamedTuple):
     transformer: bool
     captions: int = 0
     global_views: int = 2
+    epochs: float = 1.0
 
 
 class Shared(TypedDict, total=False):
@@ -97,7 +99,7 @@ class Framework(nn.Module, ABC):
     default_predictor: ClassVar[str] = "moco_v3"
     sync_batch_norm: ClassVar[bool] = False
     objective_defaults: ClassVar[Mapping[str, Any]] = {}
-    meaningless_options: ClassVar[frozenset[str]] = frozenset()
+    meaningless_options: ClassVar[frozenset[str]] = frozenset({"queue_grad"})
 
     def __init__(
         self,

@@ -19,13 +19,8 @@ from cacr.losses.engine.pairs import unit
 MOST, IMAGES_EACH = 3000, 100
 """Largest number of prototypes, and number of images per prototype in a small data set."""
 
-FROZEN, QUEUE, SMALL_BATCH, QUEUE_EPOCH = 313, 3840, 256, 15
-"""SwAV's values: steps with frozen prototypes, queue length (in batches, up to the third), first epoch with a
-queue."""
-
-LONG = 100_000
-"""Steps of a run with a queue. In a shorter one the encoder changes so fast that old and new embeddings have different
-prototypes: the batch need not use all of them, and CIFAR-10's kNN after 781 steps was 33 % instead of 49 %."""
+FROZEN, QUEUE_EPOCH = 313, 15
+"""SwAV's values: steps with frozen prototypes, first epoch with a queue."""
 
 
 @FRAMEWORKS.register("prototypes")
@@ -134,14 +129,16 @@ class Prototypes(Framework):
 
     @classmethod
     def default_options(cls, facts: Facts) -> dict[str, Any]:
-        """For small data and short runs: fewer prototypes, which are trained earlier, and no queue."""
-        epochs = facts.steps * facts.batch_size / max(1, facts.images)
-        queued = facts.batch_size <= SMALL_BATCH and facts.steps >= LONG
+        """For small data and short runs: fewer prototypes, which are trained earlier, and an earlier start of a queue.
+
+        There is no queue unless asked for. The encoder of a short run changes so fast that old and new embeddings have
+        different prototypes, and the batch need not use all: on CIFAR-10 kNN was 33 % instead of 49 %.
+        """
         return {
             "prototypes": max(2, min(MOST, facts.images // IMAGES_EACH)),
             "frozen_steps": min(FROZEN, facts.steps // 100),
-            "queue_size": min(QUEUE, facts.images // 2) if queued else 0,
-            "queue_from_epoch": min(QUEUE_EPOCH, max(1, round(0.075 * epochs))),
+            "queue_size": 0,
+            "queue_from_epoch": min(QUEUE_EPOCH, max(1, round(0.075 * facts.epochs))),
         }
 
     @classmethod
@@ -161,8 +158,17 @@ class Prototypes(Framework):
 
     @classmethod
     def problems(cls, options: Mapping[str, Any], facts: Facts) -> list[str]:
-        """Problems: the queue has an image twice, or local crops would give assignments."""
+        """Problems: a queue with an image twice or without use, prototypes never trained, local crops that assign."""
         found = []
+        if options["frozen_steps"] >= facts.steps:
+            found.append(
+                f"frozen_steps={options['frozen_steps']}: prototypes would never be trained in {facts.steps} steps"
+            )
+        if options["queue_size"] and options["queue_from_epoch"] >= facts.epochs:
+            found.append(
+                f"queue_from_epoch={options['queue_from_epoch']}: the queue would never be used in {facts.epochs:g} "
+                "epochs"
+            )
         if options["queue_size"] > facts.images:
             found.append(
                 f"queue_size={options['queue_size']} is larger than the data set of {facts.images} images: use "

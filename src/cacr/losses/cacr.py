@@ -1,6 +1,6 @@
 """Contrastive attraction and contrastive repulsion: the paper's objective with all of its variants."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn.functional import relu
@@ -68,6 +68,7 @@ class CACRLoss(PairObjective):
     """
 
     supports_ring = True
+    only_with: ClassVar = {"rbf_t": ("cost", ("rbf",))}
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """InfoNCE: the standard contrastive objective, with optional false-negative cancellation."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -41,6 +41,10 @@ class InfoNCELoss(PairObjective):
         fnc_top: Largest number of false negatives per image.
         fnc_threshold: Smallest cosine of a false negative.
     """
+
+    only_with: ClassVar = dict.fromkeys(
+        ("fnc_top", "fnc_threshold"), ("false_negatives", ("eliminate", "attract"))
+    )
 
     def __init__(
         self,

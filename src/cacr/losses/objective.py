@@ -1,7 +1,8 @@
 """Base classes of objectives: how they are called, and a check for NaN."""
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +59,7 @@ class Objective(nn.Module, ABC):
             reductions, the positives, and averages of :class:`Pairs`.
         backend: How reductions over keys are computed; set it to ``dense`` for second-order gradients.
         seed: Seed of what it draws at random; a run sets its own, the same in all processes.
+        only_with: Options that have an effect only if another option has one of some values: name -> (other, values).
     """
 
     takes: frozenset[Input] = frozenset({"views"})
@@ -72,6 +74,7 @@ class Objective(nn.Module, ABC):
     supports_ring: bool = False
     backend: Backend = "auto"
     seed: int = 0
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
 
     def __init__(self) -> None:  # gives objectives without settings an empty signature, not that of nn.Module
         super().__init__()

@@ -9,6 +9,7 @@ from cacr.config import ResolvedSettings
 from cacr.data import Source
 from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command
+from cacr.training.build import preset_of
 from cacr.training.cost import measure_cost, rate_text
 from cacr.training.job import Position, Training
 from cacr.training.need import Need
@@ -78,7 +79,11 @@ def announce_stop(console: Console, run: RunFolder, position: Position, *, by_di
 def views_text(settings: ResolvedSettings) -> str:
     """Describe the views of a run."""
     options = "".join(f" {name}={value}" for name, value in settings.view_options.items())
-    return f"{settings.views} per image, {settings.image_size} px, preset {settings.preset}{options}"
+    preset = preset_of(settings)
+    number = preset.global_views(settings.views)
+    local = settings.views - number
+    crops = f" and {local} local crops, {preset.local.size} px" if preset.local is not None and local else ""
+    return f"{number} per image, {settings.image_size} px{crops}, preset {settings.preset}{options}"
 
 
 def _width(job: Training) -> str:

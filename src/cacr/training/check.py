@@ -149,7 +149,7 @@ def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[st
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],
         lambda: settings.head == "auto" or HEADS[settings.head],
-        lambda: settings.predictor in ("auto", "none") or PREDICTORS[settings.predictor],
+        lambda: _check_predictor(settings),
         lambda: settings.imbalance == "none" or class_fractions(settings.imbalance, classes=2),
         lambda: _require_extra("tensorboard", settings.tensorboard),
         lambda: _require_extra("wandb", settings.wandb),
@@ -176,6 +176,13 @@ def _check_objective(settings: PretrainSettings) -> None:
         raise UserError(
             f"{', '.join(sorted(unused))} has no effect in framework {settings.framework}: leave it out"
         )
+    defaults = {name: each.default for name, each in signature(kind).parameters.items()}
+    for name in kind.only_with.keys() & options.keys():
+        other, values = kind.only_with[name]
+        if options.get(other, defaults[other]) not in values:
+            raise UserError(
+                f"{name} has no effect without {other}={' or '.join(values)}: leave it out, or set {other}"
+            )
     preset = PRESETS.get(settings.preset)
     local = preset is not None and preset.local is not None
     if options.get("local_keys") and not local:
@@ -193,6 +200,21 @@ def _check_objective(settings: PretrainSettings) -> None:
             f"exchange=ring does not work with objective {settings.objective}{given}, which needs the embeddings of "
             "all processes in one place: use exchange=gather"
         )
+
+
+def _check_predictor(settings: PretrainSettings) -> None:
+    """Refuse an unknown predictor, and one that the framework needs or cannot use."""
+    given, framework = settings.predictor, FRAMEWORKS.get(settings.framework)
+    if given not in ("auto", "none"):
+        PREDICTORS[given]
+    if given == "auto" or framework is None or framework.has_predictor == (given != "none"):
+        return
+    raise UserError(
+        f"predictor={given}: framework {settings.framework} has no predictor, leave it out"
+        if given != "none"
+        else f"predictor=none: framework {settings.framework} compares predictions, and cannot do without: use one of "
+        f"{', '.join(PREDICTORS)}, or leave it out"
+    )
 
 
 def _check_views(settings: PretrainSettings) -> None:

@@ -11,6 +11,7 @@ from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.frameworks import Framework, Queue
 from cacr.reading.memory import gigabytes
 from cacr.runs.folder import RunFolder
+from cacr.training.announce import views_text
 from cacr.training.cost import rate_text
 from cacr.training.data import describe_images, prepare_data
 from cacr.training.fabric import Fabric
@@ -100,6 +101,7 @@ def _describe(
     share = -(-batch // world)
     rows = {
         "data": f"{data.name}: {data.images:,} images, about {data.side} px",
+        "views": views_text(settings),
         "parameters": f"{_count(trained):,} trained, {_count(held):,} not trained; "
         f"the encoder that is saved has {_count(list(method.encoder.parameters())):,}"
         if held

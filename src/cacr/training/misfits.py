@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cacr.config import ResolvedSettings
 from cacr.encoders import is_transformer, patch_problem
 from cacr.frameworks import FRAMEWORKS
-from cacr.training.rules import COLOUR_STEPS, NO_PREDICTOR
+from cacr.training.rules import COLOUR_STEPS
 from cacr.views import PRESETS, Preset
 
 if TYPE_CHECKING:  # avoids a circular import
@@ -21,7 +21,7 @@ def misfits(settings: ResolvedSettings, data: Described, world_size: int) -> lis
         *_batch_problems(data, settings.batch_size, world_size),
         *_caption_problems(settings, data),
         *_encoder_problems(settings, preset, is_transformer(settings.encoder)),
-        *_method_problems(settings, preset),
+        *_weak_view_problems(settings, preset),
         *_channel_problems(settings, data),
     ]
 
@@ -94,19 +94,14 @@ def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: b
     return found
 
 
-def _method_problems(settings: ResolvedSettings, preset: Preset) -> list[str]:
-    """Problems with settings that the framework or the preset does not support."""
-    found = []
-    if not FRAMEWORKS[settings.framework].has_predictor and settings.predictor != NO_PREDICTOR:
-        found.append(
-            f"predictor={settings.predictor}: framework {settings.framework} has no predictor, leave it out"
-        )
-    if settings.weak_views and (preset.local is not None or settings.weak_views >= settings.views):
-        found.append(
-            f"weak_views={settings.weak_views} of {settings.views} views: at least one view must not be weak, and "
-            "presets with local crops cannot have weak views"
-        )
-    return found
+def _weak_view_problems(settings: ResolvedSettings, preset: Preset) -> list[str]:
+    """Problems with the number of weak views."""
+    if not settings.weak_views or (preset.local is None and settings.weak_views < settings.views):
+        return []
+    return [
+        f"weak_views={settings.weak_views} of {settings.views} views: at least one view must not be weak, and "
+        "presets with local crops cannot have weak views"
+    ]
 
 
 def _start_problems(settings: ResolvedSettings) -> list[str]:

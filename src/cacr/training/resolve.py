@@ -209,7 +209,15 @@ def resolve(
     width = known["width"]
     choose("dim", default_dim(head, lambda: feature_dim_of(encoder, size, width), width))
     choose("predictor", framework.default_predictor if framework.has_predictor else NO_PREDICTOR)
-    facts = Facts(data.images, batch, length.total, transformer, data.captions, preset.global_views(views))
+    facts = Facts(
+        data.images,
+        batch,
+        length.total,
+        transformer,
+        data.captions,
+        preset.global_views(views),
+        length.total / length.per_epoch,
+    )
     known["framework_options"] = framework.complete_options(settings.framework_options, facts)
     known["objective_options"] = _objective_options(settings)
     resolved = ResolvedSettings.model_validate(settings.model_dump() | known)

@@ -22,7 +22,8 @@ from cacr.losses.engine.ring import Ring
 Negatives = Literal["same", "cross", "cross_upper", "all"]
 
 NO_LOCAL_KEYS = (
-    "negatives 'same' need keys of every query view, but local crops have none: use 'cross' or 'all'"
+    "negatives 'same' need keys of every query view, but local crops have none: use views without local crops, "
+    "or negatives 'cross' or 'all' where the objective has them"
 )
 
 
