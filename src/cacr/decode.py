@@ -179,7 +179,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 def _grey_to_8_bit(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.float64)
     values = np.nan_to_num(values, posinf=0.0, neginf=0.0)
-    low, high = values.min(), values.max()
+    low, high = float(values.min()), float(values.max())
     if image.mode.startswith("I") and low >= 0 and high <= 65535:
         low, high = 0.0, 65535.0
     scaled = (values - low) * (255.0 / (high - low)) if high > low else np.zeros_like(values)
