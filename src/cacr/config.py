@@ -223,8 +223,7 @@ class PretrainSettings(Settings):
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD and LARS, first beta of Adam")
     weight_decay: Decay | Auto = Field(
-        "auto",
-        description="weight decay of the optimiser; auto: that of the method or of the optimiser's paper",
+        "auto", description="weight decay; auto: that of the method or of the optimiser's paper"
     )
     schedule: Literal["auto", ScheduleName] = Field(
         "auto",

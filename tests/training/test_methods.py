@@ -152,7 +152,7 @@ def test_another_method_can_be_trained_like_a_run(trained: Path, tmp_path: Path)
         ),
         (
             {"method": "align_uniform", "preset": "multicrop-swav", "encoder": "resnet18"},
-            "local crops have none: use views without local crops",
+            "local crops have none: use other views",
         ),
         ({"method": "ascl", "weak_views": 2}, "at least one view must not be weak"),
         ({"framework": "queue", "objective": "released_moco_v3"}, "cross-view negatives"),

@@ -209,15 +209,7 @@ def resolve(
     width = known["width"]
     choose("dim", default_dim(head, lambda: feature_dim_of(encoder, size, width), width))
     choose("predictor", framework.default_predictor if framework.has_predictor else NO_PREDICTOR)
-    facts = Facts(
-        data.images,
-        batch,
-        length.total,
-        transformer,
-        data.captions,
-        preset.global_views(views),
-        length.total / length.per_epoch,
-    )
+    facts = _facts(data, batch, length, transformer, preset.global_views(views))
     known["framework_options"] = framework.complete_options(settings.framework_options, facts)
     known["objective_options"] = _objective_options(settings)
     resolved = ResolvedSettings.model_validate(settings.model_dump() | known)
@@ -264,6 +256,12 @@ def run_length(batches_per_epoch: int, epochs: int, settings: PretrainSettings) 
     per_epoch = -(-batches_per_epoch // settings.accumulate)
     total = per_epoch * epochs
     return RunLength(per_epoch, min(total, settings.max_steps or total))
+
+
+def _facts(data: Described, batch: int, length: RunLength, transformer: bool, global_views: int) -> Facts:
+    """What a framework may ask about a run."""
+    epochs = length.total / length.per_epoch
+    return Facts(data.images, batch, length.total, transformer, data.captions, global_views, epochs)
 
 
 def planned_length(settings: ResolvedSettings, images: int, world_size: int) -> RunLength:

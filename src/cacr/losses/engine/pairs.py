@@ -22,8 +22,7 @@ from cacr.losses.engine.ring import Ring
 Negatives = Literal["same", "cross", "cross_upper", "all"]
 
 NO_LOCAL_KEYS = (
-    "negatives 'same' need keys of every query view, but local crops have none: use views without local crops, "
-    "or negatives 'cross' or 'all' where the objective has them"
+    "negatives 'same' need keys of every view, but local crops have none: use other views, 'cross' or 'all'"
 )
 
 
