@@ -92,7 +92,7 @@ def test_momentum_keys():
     torch.testing.assert_close(pairs.positives[0, 2, 0], Z[0, 2] @ k[1, 2])
     assert seen(pairs, 2, 0) == rows(k, (0, 1), (0, 2), (0, 3))
     assert seen(momentum(Z[:2], k, "same"), 1, 0) == rows(k, (1, 1), (1, 2), (1, 3))
-    with pytest.raises(ValueError, match="need keys of every query view"):
+    with pytest.raises(ValueError, match="need keys of every view"):
         momentum(Z, k, "same")
 
 
