@@ -102,10 +102,9 @@ def run_method(method: str, options: argparse.Namespace) -> None:
 def rates(method: str) -> list[float]:
     """A third of the method's own ``base_lr``, this and three times of it; two digits of each."""
     from cacr.methods import METHODS
-    from cacr.training.optimizers import DEFAULTS
+    from cacr.training.optimizers import method_rates
 
-    optimizer = METHODS[method].settings.get("optimizer", "sgd")
-    own = METHODS[method].rates.get(optimizer, DEFAULTS[optimizer]).base_lr
+    own = method_rates(method, METHODS[method].settings.get("optimizer", "sgd")).base_lr
     return [float(f"{own * factor:.2g}") for factor in FACTORS]
 
 

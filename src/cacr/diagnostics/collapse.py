@@ -84,16 +84,16 @@ def find_point(recent: Sequence[_Row]) -> Found | None:
     )
 
 
-SLOWER = "lower --lr to a third, then to a tenth: weights that became too large can map all images to a few directions"
+_SLOWER = "lower --lr to a third, then to a tenth: weights that became too large can map all images to a few directions"
 
 SPREAD = [
     "use a head whose embeddings cannot shrink: --set head=normed",
     "let t- grow with the spread: --set t_neg_schedule=spread (objective cacr)",
-    SLOWER,
+    _SLOWER,
 ]
 
 _MORE_DIMENSIONS = [
-    SLOWER,
+    _SLOWER,
     "give near negatives larger weights: --set neg_weights=softmax, a larger t_neg, or a lower temperature",
     "use more negatives: a larger --batch-size, or --set framework=queue",
     "lower --set weight_decay=...; use a wider head (--set dim=128)",

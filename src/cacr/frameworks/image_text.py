@@ -51,7 +51,7 @@ class ImageText(Framework):
     default_views = 1
     default_preset = "clip"
     default_optimizer = "adamw"
-    meaningless_options: ClassVar = frozenset({"negatives", "queue_grad"})
+    meaningless_options: ClassVar = Framework.meaningless_options | {"negatives"}
 
     def __init__(
         self,

@@ -162,12 +162,13 @@ class Prototypes(Framework):
         found = []
         if options["frozen_steps"] >= facts.steps:
             found.append(
-                f"frozen_steps={options['frozen_steps']}: prototypes would never be trained in {facts.steps} steps"
+                f"frozen_steps={options['frozen_steps']}: prototypes would never be trained in {facts.steps} steps: "
+                "use fewer, or auto"
             )
         if options["queue_size"] and options["queue_from_epoch"] >= facts.epochs:
             found.append(
                 f"queue_from_epoch={options['queue_from_epoch']}: the queue would never be used in {facts.epochs:g} "
-                "epochs"
+                "epochs: use an earlier one (0 is the first), or queue_size=0"
             )
         if options["queue_size"] > facts.images:
             found.append(

@@ -17,6 +17,7 @@ from cacr.losses import OBJECTIVES
 from cacr.made import make_what_fits, reason
 from cacr.methods import METHODS
 from cacr.registry import nearest
+from cacr.training.rules import NO_PREDICTOR
 from cacr.views import PRESETS
 from cacr.views.presets import option_names
 
@@ -205,16 +206,17 @@ def _check_objective(settings: PretrainSettings) -> None:
 def _check_predictor(settings: PretrainSettings) -> None:
     """Refuse an unknown predictor, and one that the framework needs or cannot use."""
     given, framework = settings.predictor, FRAMEWORKS.get(settings.framework)
-    if given not in ("auto", "none"):
+    if given not in ("auto", NO_PREDICTOR):
         PREDICTORS[given]
-    if given == "auto" or framework is None or framework.has_predictor == (given != "none"):
+    if given == "auto" or framework is None:
         return
-    raise UserError(
-        f"predictor={given}: framework {settings.framework} has no predictor, leave it out"
-        if given != "none"
-        else f"predictor=none: framework {settings.framework} compares predictions, and cannot do without: use one of "
-        f"{', '.join(PREDICTORS)}, or leave it out"
-    )
+    start = f"predictor={given}: framework {settings.framework}"
+    if given != NO_PREDICTOR and not framework.has_predictor:
+        raise UserError(f"{start} has no predictor, leave it out")
+    if given == NO_PREDICTOR and framework.has_predictor:
+        raise UserError(
+            f"{start} compares predictions: use one of {', '.join(PREDICTORS)}, or leave the setting out"
+        )
 
 
 def _check_views(settings: PretrainSettings) -> None:

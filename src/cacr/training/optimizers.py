@@ -1,6 +1,6 @@
 """Optimisers by name, and the learning rates of the papers they come from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -9,6 +9,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from cacr.config import ResolvedSettings
 from cacr.encoders import rates_of
 from cacr.frameworks import Framework
+from cacr.methods import METHODS, Rates
 from cacr.training.lars import LARS
 
 RATE_BATCH = 256
@@ -38,6 +39,14 @@ DEFAULTS = {
 }
 """SGD by ``benchmarks/sweep.py`` (the paper has 0.12, with other first weights), Adam as in the paper's ResNet-50
 experiments, LARS and AdamW as in MoCo v3."""
+
+
+def method_rates(method: str | None, optimizer: str) -> Rates:
+    """Rates and decay of a method with this optimiser; what it does not say is the optimiser's own."""
+    defaults = DEFAULTS[optimizer]
+    own = METHODS[method].rates.get(optimizer) if method else None
+    own = own or Rates(defaults.base_lr)
+    return own if own.weight_decay is not None else replace(own, weight_decay=defaults.weight_decay)
 
 
 def build_optimizer(settings: ResolvedSettings, method: Framework) -> Optimizer:

@@ -5,7 +5,6 @@ The rules are in :mod:`cacr.training.rules`; what is known about them is in ``do
 
 import math
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,9 +19,8 @@ from cacr.encoders.heads import default_dim
 from cacr.errors import SettingsError, UnreadableImageError, UserError
 from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
-from cacr.methods import METHODS, Rates
 from cacr.training.misfits import misfits
-from cacr.training.optimizers import DEFAULTS, RATE_BATCH
+from cacr.training.optimizers import RATE_BATCH, method_rates
 from cacr.training.precision import has_fast_bf16
 from cacr.training.rules import (
     COLOUR_STEPS,
@@ -196,7 +194,7 @@ def resolve(
     choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
     transformer = is_transformer(encoder)
     optimizer = choose("optimizer", framework.default_optimizer or ("adamw" if transformer else "sgd"))
-    rates = _rates(settings.method, optimizer)
+    rates = method_rates(settings.method, optimizer)
     choose("lr", (settings.base_lr or rates.base_lr) * batch * settings.accumulate / RATE_BATCH)
     choose("weight_decay", rates.weight_decay)
     known["bias_base_lr"] = settings.bias_base_lr or rates.bias_base_lr
@@ -220,14 +218,6 @@ def resolve(
     if problems:
         raise SettingsError(problems)
     return resolved
-
-
-def _rates(method: str | None, optimizer: str) -> Rates:
-    """Rates and decay of a method with this optimiser; what it does not say is the optimiser's own."""
-    defaults = DEFAULTS[optimizer]
-    own = METHODS[method].rates.get(optimizer) if method else None
-    own = own or Rates(defaults.base_lr)
-    return own if own.weight_decay is not None else replace(own, weight_decay=defaults.weight_decay)
 
 
 def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
