@@ -32,6 +32,7 @@ CHOSEN_ON, TESTED_ON = ("caltech101", "flowers102"), ("pets", "elpv")
 
 BASE: dict[str, Any] = {
     "image_size": 64,
+    "feature_view": None,
     "views": 2,
     "batch_size": 64,
     "measure_every_epochs": 0,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from pydantic.fields import FieldInfo
 
 from cacr.durations import in_short
+from cacr.feature_view import FeatureView
 
 FORMAT = 1
 """Format version of the run folder: of ``config.yaml``, the checkpoints and ``encoder.json``."""
@@ -89,12 +90,9 @@ class PretrainSettings(Settings):
     download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
     images: str | None = Field(None, description=IMAGES)
     labels: Path | None = Field(
-        None,
-        description="CSV file with columns path and label, only for measuring; used if it labels every image",
+        None, description="CSV file with columns path and label, for measuring; used if it labels every image"
     )
-    imbalance: str = Field(
-        "none", description="make classes unbalanced: none, linear, exponential or longtail:RATIO"
-    )
+    imbalance: str = Field("none", description="class imbalance: none, linear, exponential or longtail:RATIO")
     imbalance_seed: int = Field(
         2021, ge=0, le=MOST_SEED, description="chooses the images that an imbalance rule keeps"
     )
@@ -105,6 +103,9 @@ class PretrainSettings(Settings):
     encoder: str = Field("auto", description="network: small_alexnet, resnet18, resnet50, or any timm name")
     width: Width | Auto = Field("auto", description="factor on the number of channels of small_alexnet")
     image_size: ImageSize | Auto = Field("auto", description="side of a view, in pixels")
+    feature_view: FeatureView | Auto | None = Field(
+        "auto", description="images for features, if larger: {size: 224, resize: 256}; auto: those of --init"
+    )
     channels: Channels | Auto = Field(
         "auto", description="number of channels of the images; auto: that of the data"
     )
@@ -227,9 +228,8 @@ class PretrainSettings(Settings):
     )
     schedule: Literal["auto", ScheduleName] = Field(
         "auto",
-        description="learning rate over the run; cosine: falls at each step; cosine_epochs: falls after each epoch; "
-        "cosine_after_warmup: starts to fall when the warm-up ends; multistep: drops at the milestones; constant: "
-        "stays; auto: cosine",
+        description="learning rate over the run; cosine: falls at each step; cosine_epochs: after each epoch; "
+        "cosine_after_warmup: when the warm-up ends; multistep: at the milestones; constant: stays; auto: cosine",
     )
     final_lr: float = Field(
         0.0, ge=0, lt=1, description="cosine: final learning rate, as a share of the peak"
@@ -242,8 +242,7 @@ class PretrainSettings(Settings):
         "auto", description="epochs of linear warm-up; auto: 5 % of a cosine run"
     )
     exchange: Literal["gather", "ring"] = Field(
-        "gather",
-        description="between processes; gather: all-gather embeddings; ring: pass keys around (less memory)",
+        "gather", description="between processes: gather all embeddings; ring: pass keys around (less memory)"
     )
     encode_chunk: int | None = Field(
         None,
@@ -312,6 +311,7 @@ class ResolvedSettings(PretrainSettings):
 
     width: Width
     image_size: ImageSize
+    feature_view: FeatureView | None = None
     channels: Channels = 3
     dim: Dim
     method: str | None = None

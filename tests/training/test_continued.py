@@ -3,17 +3,24 @@
 import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from cacr.config import PretrainSettings
-from cacr.encoders import build_encoder, fix_statistics, save_encoder
+from cacr.config import PretrainSettings, ResolvedSettings
+from cacr.encoders import build_encoder, fix_statistics, load_encoder, save_encoder
 from cacr.errors import SettingsError, UserError
+from cacr.evaluation.probing import observe
+from cacr.feature_view import FeatureView
+from cacr.training.build import feature_view_of
+from cacr.training.command_time import Command, price
 from cacr.training.continued import continued
 from cacr.training.networks import build_method
 from cacr.training.optimizers import build_optimizer
-from cacr.training.resolve import Described, resolve
+from cacr.training.passes import count_passes
+from cacr.training.pretrain import pretrain
+from cacr.training.resolve import Described, resolve, views_worth
 
 DATA = Described("photos", 500, 64, in_memory=True)
 
@@ -54,6 +61,65 @@ def test_the_weights_decide_encoder_and_normalisation(tmp_path: Path) -> None:
     assert scratch.statistics == "batch" and scratch.encoder_rate == 1
     with pytest.raises(UserError, match="allow it with --download"):
         continued(PretrainSettings(data="photos", init="timm:resnet18"))
+
+
+def _resolved(init: Path, **given: Any) -> ResolvedSettings:
+    asked = continued(PretrainSettings(data="photos", init=str(init), **given))
+    return resolve(asked, DATA, world_size=1, device=torch.device("cpu"))
+
+
+def _saved(folder: Path, name: str, size: int, **more: Any) -> Path:
+    encoder = build_encoder(name, image_size=size, width=0.05 if name == "small_alexnet" else 1.0)
+    save_encoder(folder, encoder, replace(encoder.info, **more))
+    return folder
+
+
+def test_features_are_computed_from_images_as_large_as_those_of_the_weights(tmp_path: Path) -> None:
+    """Views may be smaller; where the network is another one for another size, they are not."""
+    large = _saved(tmp_path / "large", "mobilenetv3_small_050", 128, resize=146, interpolation="bicubic")
+    settings = _resolved(large)
+    assert settings.image_size == 64
+    assert settings.feature_view == FeatureView(size=128, resize=146, interpolation="bicubic")
+    assert _resolved(large, image_size=128).feature_view is None
+    assert _resolved(large, feature_view=None).feature_view is None
+    assert feature_view_of(_resolved(large, feature_view=None)) == FeatureView(size=64, resize=70)
+    given = _resolved(large, feature_view={"size": 96, "resize": 96}).feature_view
+    assert given is not None and (given.size, given.interpolation) == (96, "bilinear")
+    assert _resolved(_saved(tmp_path / "small", "mobilenetv3_small_050", 32)).feature_view is None
+    alexnet = _saved(tmp_path / "alexnet", "small_alexnet", 32)
+    assert (_resolved(alexnet).image_size, _resolved(alexnet).feature_view) == (32, None)
+    resnet = _saved(tmp_path / "resnet", "resnet18", 224)
+    assert _resolved(resnet).image_size == 128 and str(_resolved(resnet).feature_view) == "224 px"
+    assert _resolved(resnet, image_size=64).feature_view is None  # its stem would be another one
+    with pytest.raises(SettingsError, match="small_alexnet for views of 32 px does not take 64 px"):
+        _resolved(alexnet, feature_view={"size": 64, "resize": 64})
+
+
+def test_larger_images_for_features_cost_time_and_memory(tmp_path: Path) -> None:
+    init = _saved(tmp_path / "large", "mobilenetv3_small_050", 256, resize=256)
+    larger, equal = _resolved(init), _resolved(init, feature_view=None)
+    worth = [views_worth(each.image_size, each.feature_view) for each in (equal, larger)]
+    assert worth == [4.0, 11.5]  # of eight passes at half the price one has 16 times the pixels
+    command = Command(1.0, 0.0, 0.001, 500, 256, 4, 1e6, 1.0, observed=True)
+    costs = [price(larger, command._replace(encoding=each), 1.0).rest for each in (0.1, 0.2)]
+    looked_at = (
+        500 + 500 + 2.4 * 256
+    )  # by the reader, by the report, and by measurements at the start and the end
+    assert costs[1] - costs[0] == pytest.approx(0.1 * looked_at)
+    many, few = (count_passes(each, 8) for each in (larger, equal))
+    assert many.paging > few.paging and many.measuring > few.measuring and many.step == few.step
+
+
+@pytest.mark.trains
+def test_a_continued_run_has_the_images_of_its_weights(tmp_path: Path) -> None:
+    """The encoder, its start, and the same after a stop."""
+    init = _saved(tmp_path / "large", "mobilenetv3_small_050", 64, resize=72, interpolation="bicubic")
+    given = {"data": "digits", "init": str(init), "image_size": 24, "batch_size": 16, "views": 2, "seed": 1}
+    pretrain({**given, "max_steps": 2}, tmp_path / "run", observe=observe)
+    pretrain({"max_steps": 3}, tmp_path / "run", resume=True, observe=observe)
+    for folder in (tmp_path / "run", tmp_path / "run" / "start"):
+        info = load_encoder(folder).info
+        assert (info.image_size, info.resize, info.interpolation) == (64, 72, "bicubic")
 
 
 def test_the_rate_of_the_encoder_is_a_share_of_the_head() -> None:

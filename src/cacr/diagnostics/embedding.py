@@ -162,8 +162,9 @@ class HeldOutImages:
     @torch.no_grad()
     def pixels(self) -> ViewFeatures:
         """The normalised pixels of the same views, at most 32 x 32, used as features; every process must call this."""
+        side = min(PIXELS, *(view.size for view in self.views.augmentations))
         return self._of_all(
-            [self._compared(torch.cat([_pixels(x) for x in views])) for views in self.chunks()]
+            [self._compared(torch.cat([_pixels(x, side) for x in views])) for views in self.chunks()]
         )
 
     def _compared(self, seen: Tensor) -> Tensor:
@@ -178,9 +179,8 @@ class HeldOutImages:
         return ViewFeatures(values[0], values[1 : 1 + STRONG_VIEWS], values[1 + STRONG_VIEWS :])
 
 
-def _pixels(views: Tensor) -> Tensor:
-    """(views, images, 3 s s) of views (views, images, 3, size, size), s = min(size, 32)."""
-    side = min(PIXELS, views.shape[-1])
+def _pixels(views: Tensor, side: int) -> Tensor:
+    """(views, images, 3 side side) of views (views, images, 3, size, size)."""
     small = interpolate(views.flatten(0, 1), (side, side), mode="area")
     return small.flatten(1).view(*views.shape[:2], -1)
 

@@ -41,20 +41,20 @@ def draw_pictures(images: HeldOutImages) -> Pictures:
     first: list[Tensor] = []
     queries: list[Tensor] = []
     originals: list[Tensor] = []
+    side = min(PICTURE, *(view.size for view in images.views.augmentations))
     for views in images.chunks():
-        seen = torch.cat(views)
-        pictures = _small(seen[images.random], images)
+        seen = torch.cat([_small(x, images, side) for x in views])
+        pictures = seen[images.random]
         first.append(pictures[0])
         queries.append(pictures[:, : QUERIES - sum(part.shape[1] for part in queries)])
-        originals.append(_small(seen[images.centre], images)[0])
+        originals.append(seen[images.centre][0])
         if sum(map(len, first)) >= IMAGES:
             break
     return Pictures(torch.cat(first)[:IMAGES], torch.cat(queries, 1), torch.cat(originals)[:IMAGES])
 
 
-def _small(views: Tensor, images: HeldOutImages) -> Tensor:
+def _small(views: Tensor, images: HeldOutImages, side: int) -> Tensor:
     """Views (views, images, 3, size, size) as small pictures, uint8."""
     pixels = as_rgb(unnormalised(views, images.views.mean, images.views.std))
-    side = min(PICTURE, pixels.shape[-1])
     small = interpolate(pixels.flatten(0, 1), (side, side), mode="area")
     return as_bytes(small).view(*pixels.shape[:2], 3, side, side)

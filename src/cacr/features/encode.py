@@ -173,10 +173,7 @@ class FeatureLoader(ImageLoader):
 
 def centre_view(info: EncoderInfo) -> Augmentation:
     """The evaluation view: resize and centre crop, as in ``encoder.preprocess``."""
-    resize = info.resize or info.image_size
-    return Augmentation(
-        info.image_size, scale=None, resize=resize, interpolation=info.interpolation, flip=0.0
-    )
+    return Augmentation.centre(info.image_size, info.resize or info.image_size, info.interpolation)
 
 
 def as_trained(view: Augmentation, info: EncoderInfo) -> Augmentation:

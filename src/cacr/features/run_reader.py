@@ -7,6 +7,7 @@ from cacr.data.prepare import Progress
 from cacr.encoders import Reader, load_encoder
 from cacr.encoders.files import WEIGHTS, reader_file
 from cacr.encoders.reader_file import save_reader, weights_digest
+from cacr.feature_view import images_at_once
 from cacr.features.encode import encode
 from cacr.features.machine import choose_machine
 from cacr.features.reader import MOST_IMAGES, fit_reader
@@ -31,7 +32,8 @@ def save_readers(run: RunFolder, progress: Progress | None = None) -> None:
     """
     settings = Run.open(run.path).settings
     source = _sample(prepare_data(settings, run).training)
-    machine = choose_machine([source], workers=settings.workers)
+    size = load_encoder(run.path, with_reader=False).info.image_size
+    machine = choose_machine([source], batch_size=images_at_once(size), workers=settings.workers)
     fitted: dict[str, Reader] = {}
     for folder in (run.path, run.best):
         weights = folder / WEIGHTS

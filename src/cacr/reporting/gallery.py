@@ -10,6 +10,7 @@ import torch
 from cacr.diagnostics.suspects import ImagePairs
 from cacr.errors import UserError
 from cacr.evaluation.guest import Guest
+from cacr.feature_view import images_at_once
 from cacr.features import encode
 from cacr.features.machine import Machine, choose_machine
 from cacr.randomness import numpy_generator
@@ -70,7 +71,8 @@ def build_gallery(
         download=download,
         points=max(1, min(points, MOST_POINTS) // len(models)),
     )
-    machine = choose_machine([shown.opened])
+    largest = max(model.encoder.info.image_size for model in models)
+    machine = choose_machine([shown.opened], batch_size=images_at_once(largest))
     relations: list[Relations] = []
     for number, model in enumerate(models):
         shown, features = _encode(model, shown, machine, stage, first=number == 0)

@@ -89,9 +89,7 @@ def _shown_query(
 
 def _views(model: RunModel) -> Views:
     settings = model.run.settings
-    preset = (
-        PRESETS[settings.preset].resized(model.encoder.info.image_size).with_options(**settings.view_options)
-    )
+    preset = PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
     count = max(2, settings.views)  # a run with captions may have only one view
     return Views(preset.for_views(count), preset.mean, preset.std)
 

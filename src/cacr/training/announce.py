@@ -83,7 +83,8 @@ def views_text(settings: ResolvedSettings) -> str:
     number = preset.global_views(settings.views)
     local = settings.views - number
     crops = f" and {local} local crops, {preset.local.size} px" if preset.local is not None and local else ""
-    return f"{number} per image, {settings.image_size} px{crops}, preset {settings.preset}{options}"
+    seen = f"; features from images of {settings.feature_view}" if settings.feature_view else ""
+    return f"{number} per image, {settings.image_size} px{crops}, preset {settings.preset}{options}{seen}"
 
 
 def _width(job: Training) -> str:

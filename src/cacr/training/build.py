@@ -8,6 +8,7 @@ import torch
 from cacr.config import ResolvedSettings
 from cacr.data import Loader, Source
 from cacr.encoders import share_statistics
+from cacr.feature_view import FeatureView
 from cacr.runs.folder import RunFolder
 from cacr.training.average import Average
 from cacr.training.fabric import Fabric
@@ -46,10 +47,12 @@ def build_training(
     if not new and settings.framework_options.get("image_trained") is False:
         init = str(run.path)  # stored features are computed below, before the checkpoint is loaded
     method, notes = build_method(settings, init, filters)
-    encoder = method.encoder
+    encoder, seen = method.encoder, feature_view_of(settings)
     encoder.info = replace(
         encoder.info,
-        resize=shorter_side(settings.image_size),
+        image_size=seen.size,
+        resize=seen.resize,
+        interpolation=seen.interpolation,
         mean=preset.mean,
         std=preset.std,
         preset=preset.name,
@@ -99,6 +102,12 @@ def build_training(
 def preset_of(settings: ResolvedSettings) -> Preset:
     """The view preset, with the size and options of the settings."""
     return PRESETS[settings.preset].resized(settings.image_size).with_options(**settings.view_options)
+
+
+def feature_view_of(settings: ResolvedSettings) -> FeatureView:
+    """The images whose features are computed: centre crops, as large as views if not set otherwise."""
+    size = settings.image_size
+    return settings.feature_view or FeatureView(size=size, resize=shorter_side(size))
 
 
 def make_views_of(settings: ResolvedSettings, device: torch.device | None = None) -> Views:

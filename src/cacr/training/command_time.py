@@ -10,20 +10,24 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from cacr.config import ResolvedSettings
 from cacr.data import Loader, Source, StreamSource
-from cacr.training.build import preset_of
+from cacr.training.build import feature_view_of, preset_of
 from cacr.training.first_layer import IMAGES as FIRST_LAYER_IMAGES
+from cacr.training.job import Training
 from cacr.training.loop import AUTO_CHECKPOINT_SECONDS
-from cacr.training.resolve import FORWARD_COST, VIEWS_WORTH
+from cacr.training.resolve import FORWARD_COST, MEASURED_VIEWS, STRONG_VIEWS
 from cacr.training.step_time import Clock
 from cacr.training.time_rules import Price
-from cacr.views import Views
-from cacr.views.presets import probe_test
+from cacr.views import Augmentation, Views
 
 READ = 64
 """Number of images that are read to measure the time per image."""
+
+ENCODED = 8
+"""Number of images that are encoded at once to measure the time per image."""
 
 READER_IMAGES, PAGE_IMAGES = 4096, 4000
 """Largest number of images that the reader is fitted to and that the report shows."""
@@ -69,6 +73,7 @@ class Command(NamedTuple):
         state: bytes of a checkpoint.
         slowed: factor by which other programs slow down a computation.
         observed: whether there are diagnostics, a reader and a report.
+        encoding: seconds to compute the features of an image; None: as long as for a view of the training.
     """
 
     passed: float
@@ -80,6 +85,7 @@ class Command(NamedTuple):
     state: float
     slowed: float
     observed: bool
+    encoding: float | None = None
 
 
 def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
@@ -95,13 +101,15 @@ def price(settings: ResolvedSettings, command: Command, step: float) -> Price:
     if settings.first_layer != "random":
         rest += min(FIRST_LAYER_IMAGES, command.images) * command.reading
     if command.observed:
-        seen = command.reading + FORWARD_COST * view
+        encoding = FORWARD_COST * view if command.encoding is None else command.encoding
+        seen = command.reading + encoding
         reader, page = min(READER_IMAGES, command.images), min(PAGE_IMAGES, command.images)
         rest += command.opening + (reader + page) * seen + page * command.reading
         made = PAGE_SECONDS + PAGE_SECONDS_PER_IMAGE * min(MAPPED, page)
         rest += command.slowed * (READER_SECONDS + made)
         if every := settings.measure_every_epochs:
-            look = command.measured * VIEWS_WORTH * view + command.slowed * LOOK_SECONDS
+            others = (MEASURED_VIEWS + STRONG_VIEWS) * FORWARD_COST * view
+            look = command.measured * (others + encoding) + command.slowed * LOOK_SECONDS
             rest += (
                 command.measured * command.reading + FIRST_LOOK * look + look
             )  # at the start and at the end
@@ -129,11 +137,27 @@ def slowdown(clock: Clock = time.monotonic, computing: Clock = time.thread_time)
     return max(1.0, (clock() - started) / own)
 
 
+@torch.no_grad()
+def encoding_seconds(job: Training, clock: Clock = time.monotonic) -> float:
+    """Seconds to compute the features of an image, the fastest of a few passes."""
+    seen, times = job.method.encoder.info, []
+    images = torch.zeros(ENCODED, seen.channels, seen.image_size, seen.image_size, device=job.fabric.device)
+    training = job.method.training
+    job.method.eval()
+    for _ in range(3):
+        started = clock()
+        job.method.encoder(images).cpu()
+        times.append(clock() - started)
+    job.method.train(training)
+    return min(times) / ENCODED
+
+
 def reading_seconds(settings: ResolvedSettings, source: Source) -> float:
     """Seconds per image until the encoder can use it, if all workers of a process read."""
     preset = preset_of(settings)
-    seen = probe_test(settings.image_size, preset.mean, preset.std)
-    views = Views(seen.views, seen.mean, seen.std)
+    seen = feature_view_of(settings)
+    view = Augmentation.centre(seen.size, seen.resize, seen.interpolation)
+    views = Views([view], preset.mean, preset.std)
     count = min(READ, len(source))
     places = np.arange(count) if isinstance(source, StreamSource) else np.linspace(0, len(source) - 1, count)
     loader = Loader(

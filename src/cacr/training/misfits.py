@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cacr.config import ResolvedSettings
 from cacr.encoders import is_transformer, patch_problem
 from cacr.frameworks import FRAMEWORKS
+from cacr.training.continued import takes
 from cacr.training.rules import COLOUR_STEPS
 from cacr.views import PRESETS, Preset
 
@@ -80,6 +81,9 @@ def _encoder_problems(settings: ResolvedSettings, preset: Preset, transformer: b
     local = preset.resized(size).with_options(**settings.view_options).local
     sizes = {size: "image_size"} if local is None else {local.size: "local_size", size: "image_size"}
     found = _start_problems(settings)
+    seen = settings.feature_view
+    if seen is not None and not takes(encoder, size, seen.size):
+        found.append(f"feature_view: {encoder} for views of {size} px does not take {seen}: leave it out")
     if transformer:
         wrong = {name: patch_problem(encoder, side) for side, name in sizes.items()}
         return found + [f"{name}: {problem}" for name, problem in wrong.items() if problem]

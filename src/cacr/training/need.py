@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cacr.config import ResolvedSettings
 from cacr.data.workers import BATCHES_AHEAD
 from cacr.reading.memory import HOLES, WORKER, free_memory, gigabytes, resident_memory
+from cacr.training.build import feature_view_of
 from cacr.training.held_out import KEPT_BYTES
 from cacr.training.passes import LOOKS, count_passes, view_sizes
 from cacr.training.resolve import Described
@@ -103,4 +104,5 @@ def _others_embeddings(settings: ResolvedSettings, share: int, processes: int) -
 
 def _kept_crops(settings: ResolvedSettings, data: Described) -> int:
     """Crops of the measured images, which are kept from one measurement to the next."""
-    return min(KEPT_BYTES, data.measured * settings.channels * settings.image_size**2 * sum(LOOKS))
+    pixels = (sum(LOOKS) - 1) * settings.image_size**2 + feature_view_of(settings).size ** 2
+    return min(KEPT_BYTES, data.measured * settings.channels * pixels)

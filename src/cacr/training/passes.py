@@ -10,16 +10,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cacr.config import RESUMABLE, ResolvedSettings
 from cacr.distributed import alone
+from cacr.feature_view import images_at_once
 from cacr.frameworks import Framework
-from cacr.training.build import make_views_of
+from cacr.training.build import feature_view_of, make_views_of
 from cacr.training.held_out import MEASURED_AT_ONCE
 from cacr.training.live import live_peak, make_fake
 from cacr.training.networks import build_method
 from cacr.training.optimizers import DEFAULTS
 from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
-
-PAGE_IMAGES = 256
-"""Images that are encoded at once for the report of a run."""
 
 _NO_SHAPE = RESUMABLE | {
     *("seed", "images", "imbalance", "imbalance_seed", "held_out", "measured_images", "max_unreadable"),
@@ -98,20 +96,28 @@ def _peaks(settings: ResolvedSettings, method: Framework, images: int) -> tuple[
     """Bytes of a step with its gradients, of a measurement and of the report."""
     mode, bf16 = make_fake(method), settings.precision == "bf16"
 
-    def look(count: int, *, bf16: bool) -> int:
+    size, largest = settings.image_size, feature_view_of(settings).size
+
+    def look(count: int, size: int, *, bf16: bool) -> int:
         def forward() -> None:
             with torch.no_grad():
-                method.encoder.eval()(noise(1, count, settings.image_size, settings.channels)[0])
+                method.encoder.eval()(noise(1, count, size, settings.channels)[0])
 
         return live_peak(method, mode, forward, bf16=bf16)
 
     stepping = _step_peak(settings, method, mode, images)
     together, others = LOOKS
     seen = MEASURED_AT_ONCE * together
-    measuring = look(seen, bf16=bf16)
+    measuring = look(seen, size, bf16=bf16)
     # without gradients and copies in bf16 every byte belongs to one image
-    paging = look(PAGE_IMAGES, bf16=False) if bf16 else measuring * PAGE_IMAGES // seen
-    return stepping, measuring + MEASURED_AT_ONCE * others * 12 * settings.image_size**2, paging
+    same = not bf16 and largest == size
+    page = images_at_once(largest)
+    paging = measuring * page // seen if same else look(page, largest, bf16=False)
+    measuring += MEASURED_AT_ONCE * others * 12 * size**2
+    if largest > size:
+        measuring = max(measuring, look(MEASURED_AT_ONCE, largest, bf16=bf16))
+        measuring += MEASURED_AT_ONCE * 12 * largest**2
+    return stepping, measuring, paging
 
 
 def _step_peak(settings: ResolvedSettings, method: Framework, mode: FakeTensorMode, images: int) -> int:

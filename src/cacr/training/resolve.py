@@ -17,6 +17,7 @@ from cacr.data.workers import default_workers
 from cacr.encoders import feature_dim_of, has_weights_rule, is_transformer
 from cacr.encoders.heads import default_dim
 from cacr.errors import SettingsError, UnreadableImageError, UserError
+from cacr.feature_view import FeatureView
 from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
 from cacr.training.misfits import misfits
@@ -170,6 +171,8 @@ def resolve(
 
     framework = FRAMEWORKS[settings.framework]
     size = choose("image_size", default_size(data.side))
+    seen = choose("feature_view", None)
+    known["feature_view"] = seen if seen is not None and seen.size > size else None
     choose("channels", data.channels)
     preset = PRESETS[choose("preset", framework.default_preset or default_preset(settings.data, size))]
     known["view_options"] = _view_options(settings, data, preset)
@@ -191,7 +194,7 @@ def resolve(
     choose("precision", "bf16" if has_fast_bf16(device) else "float32")
     choose("workers", default_workers(world_size, in_memory=data.in_memory))
     choose("held_out", data.held_out)
-    choose("measure_every_epochs", _epochs_between(data.measured, data.images, views))
+    choose("measure_every_epochs", _epochs_between(data, views, views_worth(size, known["feature_view"])))
     transformer = is_transformer(encoder)
     optimizer = choose("optimizer", framework.default_optimizer or ("adamw" if transformer else "sgd"))
     rates = method_rates(settings.method, optimizer)
@@ -222,7 +225,11 @@ def resolve(
 
 def choices(asked: PretrainSettings, settings: ResolvedSettings) -> list[str]:
     """A note with the values chosen for ``auto``."""
-    chosen = {name: value for name, value in settings if getattr(asked, name) == "auto" and value != "auto"}
+    chosen = {
+        name: value
+        for name, value in settings
+        if getattr(asked, name) == "auto" and value not in ("auto", None)
+    }
     for own, given in (
         (settings.framework_options, asked.framework_options),
         (settings.objective_options, asked.objective_options),
@@ -285,14 +292,18 @@ def keyed_views(settings: ResolvedSettings) -> int:
     return PRESETS[settings.preset].global_views(settings.views)
 
 
-VIEWS_WORTH = FORWARD_COST * (MEASURED_VIEWS + 1 + STRONG_VIEWS)
-"""One measurement of an image costs as much as this number of training views: it uses five training views, one
-evaluation view and two stronger views."""
+def views_worth(image_size: int, feature_view: FeatureView | None) -> float:
+    """A measurement of an image costs as much as this number of training views.
+
+    It uses five training views, two stronger views, and the view for features, which may be larger.
+    """
+    larger = 1.0 if feature_view is None else (feature_view.size / image_size) ** 2
+    return FORWARD_COST * (MEASURED_VIEWS + STRONG_VIEWS + larger)
 
 
-def _epochs_between(measured: int, trained: int, views: int) -> int:
+def _epochs_between(data: Described, views: int, worth: float) -> int:
     """Epochs between diagnostics, such that they take at most a small share of the time."""
-    share = measured * VIEWS_WORTH / (trained * views)
+    share = data.measured * worth / (data.images * views)
     return max(1, math.ceil(share / DIAGNOSTICS_SHARE))
 
 

@@ -9,7 +9,7 @@ from cacr.durations import HOUR, seconds_of, short_time
 from cacr.errors import UserError
 from cacr.runs.folder import RunFolder
 from cacr.training.build import build_training
-from cacr.training.command_time import Command, price, reading_seconds, slowdown
+from cacr.training.command_time import Command, encoding_seconds, price, reading_seconds, slowdown
 from cacr.training.data import TrainingData
 from cacr.training.fabric import Fabric
 from cacr.training.fit import advice, lacking
@@ -110,8 +110,19 @@ def fit_time(
         per_epoch = run_length(job.loader.batches_per_epoch, MOST_EPOCHS, settings).per_epoch
         looked_at = 0 if not observed else len(data.measured)
         slowed = slowdown() if fabric.is_global_zero else 1.0
+        # larger images than in training: their time does not follow from that of a step
+        encoding = encoding_seconds(job, clock) if settings.feature_view and fabric.is_global_zero else None
         command = Command(
-            clock() - began, data.opening, reading, len(source), looked_at, per_epoch, state, slowed, observed
+            passed=clock() - began,
+            opening=data.opening,
+            reading=reading,
+            images=len(source),
+            measured=looked_at,
+            per_epoch=per_epoch,
+            state=state,
+            slowed=slowed,
+            observed=observed,
+            encoding=encoding,
         )
         told: Price = fabric.broadcast(price(settings, command, step))
         return told

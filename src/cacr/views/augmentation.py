@@ -1,7 +1,7 @@
 """The description of an augmentation."""
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, Self
 
 from cacr.errors import SettingsError
 
@@ -59,6 +59,11 @@ class Augmentation:
     blur_sigma: tuple[float, float] = (0.1, 2.0)
     solarise: float = 0.0
     threshold: float = 128 / 255
+
+    @classmethod
+    def centre(cls, size: int, resize: int, interpolation: Interpolation = "bilinear") -> Self:
+        """The evaluation view: resize the shorter side, crop the centre."""
+        return cls(size, scale=None, resize=resize, interpolation=interpolation, flip=0.0)
 
     def __post_init__(self) -> None:
         problems = self._problems()

@@ -145,7 +145,7 @@ def probe_train(size: int, mean: Statistics, std: Statistics) -> Preset:
 
 def probe_test(size: int, mean: Statistics, std: Statistics) -> Preset:
     """The evaluation view: resize the shorter side, crop the centre."""
-    view = Augmentation(size, scale=None, resize=shorter_side(size), flip=0.0)
+    view = Augmentation.centre(size, shorter_side(size))
     return Preset("probe-test", "evaluation: resize and centre crop", (view,), mean, std, default_views=1)
 
 
