@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Side = Annotated[int, Field(ge=8, le=2048)]
+Interpolation = Literal["bilinear", "bicubic"]
 
 
 class FeatureView(BaseModel):
@@ -20,7 +21,7 @@ class FeatureView(BaseModel):
 
     size: Side
     resize: Side
-    interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+    interpolation: Interpolation = "bilinear"
 
     @model_validator(mode="after")
     def _is_inside(self) -> "FeatureView":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -13,11 +13,10 @@ from cacr.config import FORMAT
 from cacr.encoders.preprocess import ImageLike, centre_crop, normalise, prepare_levels, to_pil
 from cacr.encoders.reader import Reader
 from cacr.errors import UserError
+from cacr.feature_view import Interpolation
 
 if TYPE_CHECKING:
     from cacr.encoders.text.side import TextSide
-
-Interpolation = Literal["bilinear", "bicubic"]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from cacr.encoders.encoder import EncoderInfo, Interpolation
+from cacr.encoders.encoder import EncoderInfo
 from cacr.errors import UserError
+from cacr.feature_view import Interpolation
 from cacr.reading.documents import read_json_if_any
 
 PREFIX = "transformers."

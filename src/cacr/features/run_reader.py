@@ -1,5 +1,7 @@
 """Fit the readers of a run's encoders on its training images, after training."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from cacr.data import Source, StreamSource
@@ -32,8 +34,7 @@ def save_readers(run: RunFolder, progress: Progress | None = None) -> None:
     """
     settings = Run.open(run.path).settings
     source = _sample(prepare_data(settings, run).training)
-    size = load_encoder(run.path, with_reader=False).info.image_size
-    machine = choose_machine([source], batch_size=images_at_once(size), workers=settings.workers)
+    machine = choose_machine([source], workers=settings.workers)
     fitted: dict[str, Reader] = {}
     for folder in (run.path, run.best):
         weights = folder / WEIGHTS
@@ -42,8 +43,9 @@ def save_readers(run: RunFolder, progress: Progress | None = None) -> None:
         encoder = load_encoder(weights, with_reader=False)
         digest = weights_digest(encoder)
         if digest not in fitted:  # the last encoder is often also the best one
-            tolerated = settings.max_unreadable
-            values = encode(encoder, source, machine, progress, max_unreadable=tolerated).values
+            tolerated, few = settings.max_unreadable, images_at_once(encoder.info.image_size)
+            limited = replace(machine, batch_size=few)
+            values = encode(encoder, source, limited, progress, max_unreadable=tolerated).values
             fitted[digest] = fit_reader(values)
         if fitted[digest].kind != "raw":
             save_reader(reader_file(weights), fitted[digest], encoder)

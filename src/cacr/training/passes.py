@@ -98,10 +98,10 @@ def _peaks(settings: ResolvedSettings, method: Framework, images: int) -> tuple[
 
     size, largest = settings.image_size, feature_view_of(settings).size
 
-    def look(count: int, size: int, *, bf16: bool) -> int:
+    def look(count: int, side: int, *, bf16: bool) -> int:
         def forward() -> None:
             with torch.no_grad():
-                method.encoder.eval()(noise(1, count, size, settings.channels)[0])
+                method.encoder.eval()(noise(1, count, side, settings.channels)[0])
 
         return live_peak(method, mode, forward, bf16=bf16)
 

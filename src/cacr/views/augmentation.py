@@ -1,11 +1,10 @@
 """The description of an augmentation."""
 
 from dataclasses import dataclass, fields
-from typing import Literal, Self
+from typing import Self
 
 from cacr.errors import SettingsError
-
-Interpolation = Literal["bilinear", "bicubic"]
+from cacr.feature_view import Interpolation
 
 LARGEST = 4096
 """Largest side of a view in pixels; no encoder takes more."""

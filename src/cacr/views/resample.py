@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from cacr.views.augmentation import Interpolation
+from cacr.feature_view import Interpolation
 from cacr.views.draws import Crops
 from cacr.views.workspace import Workspace
 
