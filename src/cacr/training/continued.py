@@ -3,8 +3,9 @@
 from typing import Any
 
 from cacr.config import PretrainSettings
-from cacr.encoders import EncoderInfo, is_fetched, is_transformer, load_encoder, locate
+from cacr.encoders import EncoderInfo, is_fetched, load_encoder, locate
 from cacr.encoders.resnet import LARGEST_SMALL, RESNETS
+from cacr.encoders.sizes import has_one_size, takes
 from cacr.errors import UserError
 from cacr.feature_view import FeatureView
 from cacr.frameworks import FRAMEWORKS
@@ -74,7 +75,7 @@ def _of_encoder(settings: PretrainSettings, found: EncoderInfo) -> dict[str, Any
     if settings.width == "auto":
         chosen["width"] = found.width
     if settings.image_size == "auto":
-        if _has_one_size(found.encoder):
+        if has_one_size(found.encoder):
             chosen["image_size"] = found.image_size
         elif found.encoder in RESNETS and found.image_size > LARGEST_SMALL:
             chosen["image_size"] = min(found.image_size, LEAST_RESNET)
@@ -89,14 +90,3 @@ def _of_encoder(settings: PretrainSettings, found: EncoderInfo) -> dict[str, Any
                 interpolation=found.interpolation,
             )
     return chosen
-
-
-def takes(encoder: str, size: int, other: int) -> bool:
-    """Whether a network that is built for one size of images also takes another size."""
-    if encoder in RESNETS:
-        return (size <= LARGEST_SMALL) == (other <= LARGEST_SMALL)
-    return size == other or not _has_one_size(encoder)
-
-
-def _has_one_size(encoder: str) -> bool:
-    return encoder == "small_alexnet" or is_transformer(encoder)

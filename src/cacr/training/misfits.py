@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from cacr.config import ResolvedSettings
 from cacr.encoders import is_transformer, patch_problem
+from cacr.encoders.sizes import takes
 from cacr.frameworks import FRAMEWORKS
-from cacr.training.continued import takes
 from cacr.training.rules import COLOUR_STEPS
 from cacr.views import PRESETS, Preset
 
