@@ -147,8 +147,8 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 
 @pytest.fixture(scope="session")
 def photos(once: Once) -> Path:
-    """A folder of 26 images without labels."""
-    return once("photos", lambda folder: save_images(folder, 26))
+    """A folder of 28 images without labels."""
+    return once("photos", lambda folder: save_images(folder, 28))
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,7 @@ def test_too_many_unreadable_images_stop_the_run_unless_told_otherwise(run: Run,
         (["{missing}"], ["there is no folder"]),
         (["cifar1000"], ["did you mean cifar10"]),
         (["{empty}"], ["has no images"]),
-        (["{photos}", "--batch-size", "64"], ["26", "64", "--batch-size"]),
+        (["{photos}", "--batch-size", "64"], ["28", "64", "--batch-size"]),
         (["{photos}", "--views", "1"], ["views must be greater than or equal to 2"]),
         (["{photos}", "--batch-size", "1"], ["batch_size must be greater than or equal to 2"]),
         (["{photos}", "--epochs", "-1"], ["epochs must be greater than or equal to 1"]),
@@ -228,7 +228,7 @@ def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: P
     for part in (
         "torch",
         "bf16",
-        "26 images",
+        "28 images",
         "memory for a run with default settings: about",
         "bottleneck",
     ):

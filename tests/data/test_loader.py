@@ -52,8 +52,9 @@ def test_shares_have_no_repeats_and_no_gaps(count: int, batch_size: int, world_s
     batches = count_batches(count, batch_size, world_size, keep_all=False)
     last = min(batch_size, count - (batches - 1) * batch_size)
     rest = count - batches * batch_size
-    assert last // world_size >= 2 or batches == 0 or batch_size < 2 * world_size
-    assert rest < 2 * world_size
+    if batches and batch_size >= 2 * world_size:
+        assert 2 * last >= batch_size and last // world_size >= 2
+    assert 2 * rest < batch_size or rest < 2 * world_size
     assert count_batches(count, batch_size, world_size, keep_all=True) == -(-count // batch_size)
 
 
@@ -68,16 +69,16 @@ def test_orders_and_generators_differ_by_seed_epoch_and_image() -> None:
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 def test_processes_together_make_the_batch_of_one(world_size: int) -> None:
     source = array_source(100)
-    alone = list(Loader(source, batch_size=24, seed=5).epoch(2))
+    alone = list(Loader(source, batch_size=8, seed=5).epoch(2))
     loaders = [
-        Loader(source, batch_size=24, seed=5, rank=rank, world_size=world_size) for rank in range(world_size)
+        Loader(source, batch_size=8, seed=5, rank=rank, world_size=world_size) for rank in range(world_size)
     ]
     together = [list(loader.epoch(2)) for loader in loaders]
-    for number, batch in enumerate(alone[:4]):
+    for number, batch in enumerate(alone[:12]):
         assert torch.equal(torch.cat([part[number].index for part in together]), batch.index)
-    # Four images are left: enough for two processes, too few for three.
-    assert [loader.batches_per_epoch for loader in loaders] == [4 if world_size == 3 else 5] * world_size
-    assert len(alone) == 5 and sorted(indices(alone)) == list(range(100))
+    # Four images are left, half of a batch: enough for two processes, too few for three.
+    assert [loader.batches_per_epoch for loader in loaders] == [12 if world_size == 3 else 13] * world_size
+    assert len(alone) == 13 and sorted(indices(alone)) == list(range(100))
 
 
 def test_a_batch_of_an_array_is_raw_and_labelled() -> None:
@@ -94,11 +95,12 @@ def test_a_batch_of_an_array_is_raw_and_labelled() -> None:
         assert batch.captions is None and batch.unreadable == ()
 
 
-def test_a_lone_last_image_is_dropped_and_returns_in_another_epoch() -> None:
-    loader = Loader(array_source(17), batch_size=8, seed=0)
+@pytest.mark.parametrize("left", [1, 3])
+def test_a_small_last_batch_is_dropped_and_its_images_return_in_other_epochs(left: int) -> None:
+    loader = Loader(array_source(16 + left), batch_size=8, seed=0)
     assert loader.batches_per_epoch == 2
     epochs = [set(indices(list(loader.epoch(epoch)))) for epoch in range(5)]
-    assert all(len(epoch) == 16 for epoch in epochs) and set().union(*epochs) == set(range(17))
+    assert all(len(epoch) == 16 for epoch in epochs) and set().union(*epochs) == set(range(16 + left))
 
 
 @pytest.mark.parametrize("start", [0, 1, 3, 5])

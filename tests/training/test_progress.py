@@ -165,7 +165,7 @@ def test_other_processes_show_nothing() -> None:
 
 @pytest.mark.trains
 def test_epochs_are_counted_through_a_resume(photos: Path, tmp_path: Path) -> None:
-    """26 images in batches of 8 are four steps an epoch, or two where a step takes three batches at most."""
+    """28 images in batches of 8 are four steps an epoch, or two where a step takes three batches at most."""
     for accumulate, lines in (
         (1, ("2/2  step 5/5", "2/3  step 6/9")),
         (3, ("3/3  step 5/5", "3/5  step 6/9")),

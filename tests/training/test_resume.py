@@ -28,7 +28,7 @@ from tests.started import start_command
 
 pytestmark = pytest.mark.trains
 
-EPOCHS, STEPS = 4, 16  # 26 images in batches of 8: three full batches and one of two, four times
+EPOCHS, STEPS = 4, 16  # 28 images in batches of 8: three full batches and one of four, four times
 SETTINGS = {**TINY, "epochs": EPOCHS, "batch_size": 8, "log_every_steps": 1, "checkpoint_every_steps": 1}
 ENDLESS = {
     **SETTINGS,

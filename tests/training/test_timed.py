@@ -130,7 +130,7 @@ def test_a_time_becomes_steps_that_are_stored_with_it(photos: Path, monkeypatch:
     assert found.time == "10m"
     assert found.max_steps is not None and found.epochs == math.ceil(
         found.max_steps / 4
-    )  # 26 images in batches of 8, the last one of 2
+    )  # 28 images in batches of 8, the last one of 4
     passed = machine.now - 1000
     assert 600 - passed - 30 < found.max_steps <= 600 - passed
     late = _fit(Machine(1.0, monkeypatch), photos, began=900.0, time="10m").settings

@@ -23,8 +23,8 @@ class Loader:
 
     A batch of ``batch_size`` images is divided among ``world_size`` processes without repeats or gaps; shares differ
     by at most one image. Combined in the order of ranks, they are the batch of a single process. With ``shuffle``,
-    the last, incomplete batch is used if every process gets at least two of its images, else dropped (the next epoch
-    has another order). Without ``shuffle``, every image comes exactly once, in order; a process whose share of the
+    the last, incomplete batch is used if it has at least half of a batch and two images for every process, else
+    dropped (the next epoch has another order). Without ``shuffle``, every image comes exactly once, in order; a process whose share of the
     last batch is empty does not get that batch.
 
     Images of an ``ArraySource`` are taken from memory, without worker processes. Images of other sources are decoded

@@ -38,11 +38,12 @@ def share(count: int, rank: int, world_size: int) -> slice:
 def count_batches(count: int, batch_size: int, world_size: int, keep_all: bool) -> int:
     """Number of batches per epoch.
 
-    The last, incomplete batch counts if every process gets at least two of its images (a contrast needs two), or if
-    all images must be used.
+    The last, incomplete batch counts if it has at least half of a batch and two images for every process (a contrast
+    needs two), or if all images must be used. A step with the few images that happen to be left over would have the
+    full learning rate, few negatives and the batch statistics of a handful of images.
     """
     full, rest = divmod(count, batch_size)
-    keep_rest = rest > 0 if keep_all else rest >= 2 * world_size
+    keep_rest = rest > 0 if keep_all else 2 * rest >= batch_size and rest >= 2 * world_size
     return full + keep_rest
 
 

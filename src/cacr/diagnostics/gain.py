@@ -22,6 +22,11 @@ FAINTLY = 2.0
 DEVIATIONS = 2.0
 """Standard deviations of chance by which the share of right neighbours must differ from before training."""
 
+DOUBT = 1.0
+"""If the share of right neighbours is lower than before training by more standard deviations of chance than this,
+stronger views alone cannot make the features *better*: views are also found by what says nothing about the classes,
+for example by how bright an image is."""
+
 
 BOTH_WAYS = ("image_to_text", "text_to_image")
 """Metrics of images and captions that find each other."""
@@ -50,6 +55,8 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
     For a run with captions, only captions decide, in the same way: p and q are then the shares of images and captions
     that find each other. Features may be unchanged: this is so if the image encoder is not trained.
 
+    Views that say *better* while labels point the other way, by more than :data:`DOUBT`, are *not clear*.
+
     Args:
         start: the measurement before the first step.
         now: a later measurement.
@@ -77,9 +84,12 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
             f"the nearest images give the right class for {now['knn']:.1%} of the images; before training: "
             f"{start['knn']:.1%}",
         )
-        if decided := _by_labels(now["knn"], start["knn"], images):
+        if decided := _by_labels(now["knn"], start["knn"], images, DEVIATIONS):
             return Gain(decided, evidence)
-    return Gain(_by_views(found, kept), evidence)
+    outcome = _by_views(found, kept)
+    if labelled and outcome == "better" and _by_labels(now["knn"], start["knn"], images, DOUBT) == "worse":
+        outcome = "not clear"
+    return Gain(outcome, evidence)
 
 
 def _by_captions(start: _Row, now: _Row, images: int) -> Gain:
@@ -91,13 +101,15 @@ def _by_captions(start: _Row, now: _Row, images: int) -> Gain:
         )
     ]
     found, before = (sum(row[way] for way in BOTH_WAYS) / 2 for row in (now, start))
-    return Gain(_by_labels(found, before, images) or "no better", evidence)
+    return Gain(_by_labels(found, before, images, DEVIATIONS) or "no better", evidence)
 
 
-def _by_labels(now: float, before: float, images: int) -> Literal["better", "worse"] | None:
-    """What the labels of neighbours say; None if the difference may be chance."""
+def _by_labels(
+    now: float, before: float, images: int, deviations: float
+) -> Literal["better", "worse"] | None:
+    """What the labels of neighbours say; None if the difference is within so many deviations of chance."""
     chance = math.sqrt((now * (1 - now) + before * (1 - before)) / max(images, 1))
-    if abs(now - before) <= DEVIATIONS * chance:
+    if abs(now - before) <= deviations * chance:
         return None
     return "better" if now > before else "worse"
 
