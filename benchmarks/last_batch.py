@@ -1,4 +1,4 @@
-"""What a small last batch does: 5 images are left over in every epoch, and either make a step of their own or are dropped.
+"""What a small last batch does: 5 images are left over in every epoch, and make a step of their own or are dropped.
 
 Both arms train for the same number of steps on the same images, whose number leaves 5 after batches of 128, and are
 judged on held-out training images like the arms of ``sweep.py``: kNN from all labels, and a ridge classifier from 10
@@ -63,7 +63,7 @@ def run_cell(name: str, arm: str, seed: int, options: argparse.Namespace) -> Non
     values = {"data": images, "seed": seed, "max_steps": STEPS, "epochs": 10_000, "held_out": 0}
     decided = order.count_batches
     if arm == "kept":
-        order.count_batches = lambda count, size, world_size, keep_all: decided(count, size, world_size, True)
+        order.count_batches = lambda count, size, least: decided(count, size, 2)
     try:
         if pretrain(BASE | values, run, resume=True).status == "interrupted":
             raise SystemExit(130)
@@ -100,7 +100,9 @@ def print_table(options: argparse.Namespace) -> None:
             cells: list[dict[str, Any]] = [json.loads(f.read_text()) for f in files if f.exists()]
             if len(cells) == len(ARMS):
                 subjects = [(cell, "encoder") for cell in cells] + [(cells[0], "start")]
-                texts = (f"{100 * c[f'{s} knn'][READ]:.1f} / {100 * c[f'{s} ridge']:.1f}" for c, s in subjects)
+                texts = (
+                    f"{100 * c[f'{s} knn'][READ]:.1f} / {100 * c[f'{s} ridge']:.1f}" for c, s in subjects
+                )
                 print(f"| {name} | {seed} | " + " | ".join(texts) + " |")
 
 

@@ -193,7 +193,9 @@ def run_cell(arm: str, settings: dict[str, Any], name: str, seed: int, options: 
     }
     values["measure_every_epochs"] = looks(parts.fit, settings, steps)
     try:
-        pretrain(values, run, observe=observe)
+        if pretrain(values, run, observe=observe).status == "interrupted":
+            claimed.unlink()
+            raise SystemExit(130)
         figures = judge(run, parts.fit, parts.judge, seed, _start_file(settings, name, seed, options.work))
         figures["measured"] = json.loads((run / "diagnostics" / "how.json").read_text())["images"]
         figures["judged on"] = len(open_source(parts.judge))

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cacr.data import ArraySource, Batch, Loader, Source, open_source
 from cacr.data.decoder import Work
-from cacr.data.order import Plan, count_batches, epoch_order, sample_generator, share
+from cacr.data.order import Plan, count_batches, epoch_order, least_batch, sample_generator, share
 from cacr.errors import UserError
 from tests.data.making import noisy_crop, numbered, plain_crop, save, truncate
 
@@ -49,13 +49,13 @@ def test_shares_have_no_repeats_and_no_gaps(count: int, batch_size: int, world_s
         shares = [batch[share(len(batch), rank, world_size)] for rank in range(world_size)]
         assert np.concatenate(shares).tolist() == batch.tolist()
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    batches = count_batches(count, batch_size, world_size, keep_all=False)
+    batches = count_batches(count, batch_size, least_batch(batch_size, world_size))
     last = min(batch_size, count - (batches - 1) * batch_size)
     rest = count - batches * batch_size
     if batches and batch_size >= 2 * world_size:
         assert 2 * last >= batch_size and last // world_size >= 2
     assert 2 * rest < batch_size or rest < 2 * world_size
-    assert count_batches(count, batch_size, world_size, keep_all=True) == -(-count // batch_size)
+    assert count_batches(count, batch_size, 1) == -(-count // batch_size)
 
 
 def test_orders_and_generators_differ_by_seed_epoch_and_image() -> None:

@@ -54,7 +54,7 @@ def test_labels_outvote_views() -> None:
 
 
 def test_views_cannot_outvote_labels_that_point_the_other_way() -> None:
-    """As on traffic signs, whose views were found by their brightness: 27.0 % of 256 neighbours right before, 21.5 % after."""
+    """Numbers of a run on traffic signs whose features were worse than before training."""
     assert _outcome(3 * FOUND, knn=0.215, before=0.27, images=256) == "not clear"
     assert _outcome(3 * FOUND, knn=0.26, before=0.27, images=256) == "better"
 

@@ -9,7 +9,7 @@ import torch
 from cacr.data.batch import Batch
 from cacr.data.decoder import Crop, Decoder, Work
 from cacr.data.errors import Problem, too_many_unreadable
-from cacr.data.order import Plan, buffer_rng
+from cacr.data.order import Plan, buffer_rng, least_batch
 from cacr.data.source import ArraySource, Source
 from cacr.data.stream import StreamSource, read_ahead, shuffled
 from cacr.data.workers import BATCHES_AHEAD, Workers
@@ -24,8 +24,8 @@ class Loader:
     A batch of ``batch_size`` images is divided among ``world_size`` processes without repeats or gaps; shares differ
     by at most one image. Combined in the order of ranks, they are the batch of a single process. With ``shuffle``,
     the last, incomplete batch is used if it has at least half of a batch and two images for every process, else
-    dropped (the next epoch has another order). Without ``shuffle``, every image comes exactly once, in order; a process whose share of the
-    last batch is empty does not get that batch.
+    dropped (the next epoch has another order). Without ``shuffle``, every image comes exactly once, in order; a
+    process whose share of the last batch is empty does not get that batch.
 
     Images of an ``ArraySource`` are taken from memory, without worker processes. Images of other sources are decoded
     and cropped in ``workers`` processes (0: in this one). In both cases ``views(batch.images, draw)`` makes their
@@ -47,6 +47,7 @@ class Loader:
         crop: turns an image into views, (image, generator) -> one uint8 tensor (views, 3, size, size) per group of
             views; it must be picklable. Required for every source except an ``ArraySource``.
         shuffle: for training; without it, one pass in order, for evaluation.
+        keep_small: with ``shuffle``, also use a last batch of less than half of a batch.
         at_least: shorter side in pixels that ``crop`` needs; larger JPEG files are decoded at a fraction of their
             size.
         max_unreadable: largest accepted share of unreadable images.
@@ -68,6 +69,7 @@ class Loader:
         workers: int = 0,
         crop: Crop | None = None,
         shuffle: bool = True,
+        keep_small: bool = False,
         at_least: int | None = None,
         max_unreadable: float = 0.1,
         pin_memory: bool = False,
@@ -77,7 +79,10 @@ class Loader:
         self.source = source
         self.max_unreadable = max_unreadable
         self.pin_memory = pin_memory
-        self._plan = Plan(len(source), batch_size, seed, rank, world_size, shuffle)
+        least = 2 * world_size if keep_small else least_batch(batch_size, world_size)
+        self._plan = Plan(
+            len(source), batch_size, seed, rank, world_size, shuffle, least=least if shuffle else 1
+        )
         self.batches_per_epoch = len(self._plan)
         self.unreadable: dict[int, Problem] = {}
         self._workers: Workers | None = None

@@ -35,16 +35,19 @@ def share(count: int, rank: int, world_size: int) -> slice:
     return slice(rank * count // world_size, (rank + 1) * count // world_size)
 
 
-def count_batches(count: int, batch_size: int, world_size: int, keep_all: bool) -> int:
-    """Number of batches per epoch.
+def least_batch(batch_size: int, world_size: int = 1) -> int:
+    """Number of images from which on the last, incomplete batch of an epoch is trained on.
 
-    The last, incomplete batch counts if it has at least half of a batch and two images for every process (a contrast
-    needs two), or if all images must be used. A step with the few images that happen to be left over would have the
-    full learning rate, few negatives and the batch statistics of a handful of images.
+    Half of a batch, and two images for every process (a contrast needs two). A step with the few images that happen
+    to be left over would have the full learning rate, few negatives and the batch statistics of a handful of images.
     """
+    return max(2 * world_size, -(-batch_size // 2))
+
+
+def count_batches(count: int, batch_size: int, least: int) -> int:
+    """Number of batches per epoch; the last, incomplete one counts if it has ``least`` images or more."""
     full, rest = divmod(count, batch_size)
-    keep_rest = rest > 0 if keep_all else 2 * rest >= batch_size and rest >= 2 * world_size
-    return full + keep_rest
+    return full + (rest >= least)
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,11 @@ class Plan:
     rank: int
     world_size: int
     shuffle: bool
+    least: int
 
     def __len__(self) -> int:
         """Number of batches per epoch."""
-        return count_batches(self.count, self.batch_size, self.world_size, keep_all=not self.shuffle)
+        return count_batches(self.count, self.batch_size, self.least)
 
     def order(self, count: int, epoch: int) -> Indices:
         """The order of ``count`` items in an epoch."""

@@ -1,6 +1,5 @@
 """The processes that decode images; without workers, this process."""
 
-import os
 import re
 import signal
 import warnings
@@ -10,6 +9,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Sampler
 
+from cacr.cores import share_of_cores
 from cacr.data.batch import Batch
 from cacr.data.decoder import Decoder, Work, WorkerFailure
 from cacr.errors import UserError
@@ -19,7 +19,7 @@ BATCHES_AHEAD = 4  # number of batches that each worker prepares
 
 def default_workers(processes: int, *, in_memory: bool) -> int:
     """Decoding processes for each of ``processes`` on this machine: one per core in total; 0 for images in memory."""
-    return 0 if in_memory else max(1, min(8, (os.cpu_count() or 1) // processes))
+    return 0 if in_memory else min(8, share_of_cores(processes))
 
 
 class Workers:

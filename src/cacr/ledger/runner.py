@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cacr.cores import available_cores
 from cacr.errors import INTERRUPTED
 from cacr.ledger.cell import Cell
 from cacr.ledger.record import Ledger
@@ -85,7 +86,7 @@ def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
 
 def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
     """Processes with an equal share of the cores; their output goes to a file next to their run folders."""
-    threads = max(1, (os.cpu_count() or 1) // orders.jobs)
+    threads = max(1, available_cores() // orders.jobs)
     environment = {"OMP_NUM_THREADS": str(threads)} | dict(os.environ)
     waiting, running = list(cells), dict[str, tuple[Cell, subprocess.Popen[bytes]]]()
     try:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cacr.data.order import count_batches
+from cacr.data.order import count_batches, least_batch
 from cacr.errors import UserError
 
 
@@ -42,7 +42,7 @@ def budget_of(training: dict[str, Any], accumulate: int, where: Path) -> Budget:
     if not all(type(number) is int and number >= 1 for number in numbers):
         raise UserError(f"{where} does not say how many images, views and steps it was trained with")
     images, views, batch_size, steps, processes = (int(number) for number in numbers if number is not None)
-    batches = max(1, count_batches(images, batch_size, processes, keep_all=False))
+    batches = max(1, count_batches(images, batch_size, least_batch(batch_size, processes)))
     epochs, rest = divmod(steps, -(-batches // accumulate))
     in_epoch = min(images, batches * batch_size)
     seen = epochs * in_epoch + min(rest * accumulate * batch_size, in_epoch)

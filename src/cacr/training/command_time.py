@@ -5,7 +5,6 @@ scaled up if other programs slow this one down. ``benchmarks/time_kept.py`` chec
 """
 
 import math
-import os
 import time
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 
 from cacr.config import ResolvedSettings
+from cacr.cores import available_cores
 from cacr.data import Loader, Source, StreamSource
 from cacr.training.build import feature_view_of, preset_of
 from cacr.training.first_layer import IMAGES as FIRST_LAYER_IMAGES
@@ -172,4 +172,4 @@ def reading_seconds(settings: ResolvedSettings, source: Source) -> float:
     started = time.monotonic()
     read = sum(len(batch) for batch in loader.epoch(0))
     seconds = time.monotonic() - started
-    return seconds / max(1, read) / max(1, min(settings.workers, os.cpu_count() or 1))
+    return seconds / max(1, read) / max(1, min(settings.workers, available_cores()))

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from cacr.config import Accelerator, Precision, PretrainSettings
+from cacr.cores import share_of_cores
 from cacr.errors import UserError, refusal
 from cacr.training.fabric import Fabric, SLURMEnvironment
 from cacr.training.precision import has_fast_bf16
@@ -170,7 +171,7 @@ def _limited(fabric: Fabric, work: Callable[..., T], machines: int, arguments: S
     """Work with this process's share of the cores, if the user has not set the number of threads."""
     if fabric.device.type == "cpu" and fabric.world_size > 1 and "OMP_NUM_THREADS" not in os.environ:
         local = fabric.world_size // machines
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local))
+        torch.set_num_threads(share_of_cores(local))
     return work(fabric, *arguments)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.data import Source, class_fractions, is_grey, most_captions
-from cacr.data.order import count_batches
+from cacr.data.order import count_batches, least_batch
 from cacr.data.workers import default_workers
 from cacr.encoders import feature_dim_of, has_weights_rule, is_transformer
 from cacr.encoders.heads import default_dim
@@ -186,7 +186,7 @@ def resolve(
     choose("statistics", "fixed" if settings.init else "batch")
     choose("encoder_rate", CONTINUED_RATE if settings.init else 1.0)
     choose("width", NARROW if encoder == "small_alexnet" and device.type == "cpu" else FULL)
-    batches = max(1, count_batches(data.images, batch, world_size, keep_all=False))
+    batches = max(1, count_batches(data.images, batch, least_batch(batch, world_size)))
     length = run_length(batches, epochs, settings)
     schedule = choose("schedule", "cosine")
     warmup = WARMUP * length.total / length.per_epoch if schedule.startswith("cosine") else 0.0
@@ -263,7 +263,8 @@ def _facts(data: Described, batch: int, length: RunLength, transformer: bool, gl
 
 def planned_length(settings: ResolvedSettings, images: int, world_size: int) -> RunLength:
     """Number of steps of a run on ``images`` images."""
-    batches = count_batches(images, settings.batch_size, world_size, keep_all=False)
+    least = least_batch(settings.batch_size, world_size)
+    batches = count_batches(images, settings.batch_size, least)
     return run_length(max(1, batches), settings.epochs, settings)
 
 

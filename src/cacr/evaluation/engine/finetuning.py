@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from cacr.data.order import count_batches, least_batch
 from cacr.data.source import Indices
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.network import Network, first_images, train_network
@@ -82,7 +83,8 @@ class Length:
 
     def on(self, images: int) -> tuple[int, int]:
         """Number of epochs, and of steps per epoch, for this number of images."""
-        per_epoch = max(1, images // min(self.batch_size, images))
+        batch = min(self.batch_size, images)
+        per_epoch = count_batches(images, batch, least_batch(batch))
         return max(self.epochs, math.ceil(self.min_steps / per_epoch)), per_epoch
 
 

@@ -141,6 +141,7 @@ class NetworkLearner:
             centre_view(info),
             machine,
             shuffle=shuffle,
+            keep_small=True,  # as the published protocol does
             seed=seed,
             max_unreadable=task.max_unreadable,
         )
