@@ -10,16 +10,18 @@ contestants:
   training images; begins with Kaiming's weights, as cacr does.
 
 Accuracy on test images: kNN from all labels and a ridge classifier from 10 labels per class (as in ``sweep.py``). Every
-cell is one small JSON file; finished cells are not repeated. On an idle machine, after ``pip install 'cacr[bench]'``:
+cell is one small JSON file; finished cells are not repeated. The script can be started once per core: each contestant
+then has one core, and they share the cells. On an idle machine of two cores, after ``pip install 'cacr[bench]'``:
 
-    python benchmarks/time_to_accuracy.py run --data DATA --work runs/time --minutes 5
+    taskset -c 0 python benchmarks/time_to_accuracy.py run --data DATA --work runs/time --minutes 5 &
+    taskset -c 1 python benchmarks/time_to_accuracy.py run --data DATA --work runs/time --minutes 5 &
+    wait
     python benchmarks/time_to_accuracy.py table --minutes 5
 """
 
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import time
@@ -33,6 +35,8 @@ from typing import Any
 from _sets import Parts, prepare
 from sweep import READ, accuracies
 
+from cacr.cores import available_cores
+
 RESULTS = Path(__file__).parent / "results" / "time_to_accuracy"
 SETS = {"cifar10": 32, "imagenette": 64, "flowers102": 64}
 """Set -> side of the images; rules were chosen on the first, and on neither of the others."""
@@ -40,6 +44,14 @@ SETS = {"cifar10": 32, "imagenette": 64, "flowers102": 64}
 ENCODER, WIDTH = "small_alexnet", 0.25
 BATCH, RATE, TEMPERATURE = 512, 0.06 * 512 / 128, 0.5
 TRIALS = tuple(product((RATE / 3, RATE, 3 * RATE), (0.1, 0.5)))
+POLL = 5.0
+"""Seconds between two looks at a trial that another process runs."""
+
+MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "kNN": lambda cell: float(cell["knn"][READ]),
+    "10 labels per class": lambda cell: float(cell["ridge"]),
+}
+"""What is compared."""
 
 
 def main() -> None:
@@ -69,37 +81,51 @@ def run_set(name: str, options: argparse.Namespace) -> None:
     parts = prepare(name, options.data, options.work / "sets")
     own = {"rate": RATE, "temperature": TEMPERATURE, "weights": "paper"}
     best = tuned(name, parts, options)
+    least, work = options.minutes, options.work
     for seed in options.seeds:
-        least = options.minutes
-        cell("cacr", name, least, seed, partial(train_cacr, name, parts, least, seed, options.work))
-        for minutes, (contestant, values) in product((least, 4 * least), (("lightly", own), ("tuned", best))):
+        cell("cacr", name, least, seed, partial(train_cacr, name, parts, least, seed, work), work)
+        for minutes, (contestant, values) in product((least, 4 * least), (("tuned", best), ("lightly", own))):
             train = partial(alone, name, parts.train, parts.test, minutes, seed, values)
-            cell(contestant, name, minutes, seed, train)
+            cell(contestant, name, minutes, seed, train, work)
 
 
 def tuned(name: str, parts: Parts, options: argparse.Namespace) -> dict[str, Any]:
-    """The settings with the best mean accuracy on held-out training images."""
-    found = []
-    for number, (rate, temperature) in enumerate(TRIALS):
-        values = {"rate": rate, "temperature": temperature, "weights": "kaiming"}
+    """The settings with the best mean accuracy on held-out training images; waits for trials of other processes."""
+    trials = [
+        {"rate": rate, "temperature": temperature, "weights": "kaiming"} for rate, temperature in TRIALS
+    ]
+    for number, values in enumerate(trials):
         train = partial(alone, name, parts.fit, parts.judge, options.minutes, 0, values)
-        result = cell(f"trial {number}", name, options.minutes, 0, train)
-        found.append((result["knn"][READ] + result["ridge"], number, values))
-    return max(found)[2]
+        cell(f"trial {number}", name, options.minutes, 0, train, options.work)
+    files = [cell_file(f"trial {number}", name, options.minutes, 0) for number in range(len(trials))]
+    while not all(file.exists() for file in files):
+        time.sleep(POLL)
+    results = [json.loads(file.read_text()) for file in files]
+    scores = [result["knn"][READ] + result["ridge"] for result in results]
+    return trials[scores.index(max(scores))]
+
+
+def cell_file(contestant: str, name: str, minutes: float, seed: int) -> Path:
+    return RESULTS / f"{name}-{minutes:g}min-{contestant.replace(' ', '-')}-{seed}.json"
 
 
 def cell(
-    contestant: str, name: str, minutes: float, seed: int, train: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
-    """The result of a cell, from its file or from a training."""
-    file = RESULTS / f"{name}-{minutes:g}min-{contestant.replace(' ', '-')}-{seed}.json"
-    if not file.exists():
+    contestant: str, name: str, minutes: float, seed: int, train: Callable[[], dict[str, Any]], work: Path
+) -> None:
+    """Train and measure, unless another process did or does it."""
+    file = cell_file(contestant, name, minutes, seed)
+    claimed = work / "claimed" / file.stem
+    claimed.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists() or claimed.exists():
+        return
+    claimed.touch()
+    try:
         result = {"contestant": contestant, "set": name, "minutes": minutes, "seed": seed, **train()}
         RESULTS.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(result, indent=1) + "\n")
+        file.write_text(json.dumps(result | {"cores": available_cores()}, indent=1) + "\n")
         print(file.stem, result["knn"][READ], result["ridge"], flush=True)
-    known: dict[str, Any] = json.loads(file.read_text())
-    return known
+    finally:
+        claimed.unlink()
 
 
 def train_cacr(name: str, parts: Parts, minutes: float, seed: int, work: Path) -> dict[str, Any]:
@@ -171,7 +197,7 @@ def train_lightly(
         batch_size=batch,
         shuffle=True,
         drop_last=True,
-        num_workers=os.cpu_count() or 1,
+        num_workers=available_cores(),
         persistent_workers=True,
     )
     encoder = build_encoder(ENCODER, image_size=size, width=WIDTH, weights=weights)
@@ -206,11 +232,34 @@ def print_table(options: argparse.Namespace) -> None:
     for name in options.sets:
         for contestant, factor in product(("cacr", "lightly", "tuned"), (1, 4)):
             minutes = factor * options.minutes
-            files = sorted(RESULTS.glob(f"{name}-{minutes:g}min-{contestant}-*.json"))
-            found = [json.loads(file.read_text()) for file in files]
-            if found:
+            if found := cells_of(contestant, name, minutes):
                 texts = [text([c["knn"][READ] for c in found]), text([c["ridge"] for c in found])]
                 print(f"| {name} | {contestant} | {minutes:g} | {' | '.join(texts)} |")
+    for name, factor in product(options.sets, (1, 4)):
+        own = cells_of("cacr", name, options.minutes)
+        other = cells_of("tuned", name, factor * options.minutes)
+        if own and other:
+            gains = (f"{title} {beyond(own, other, read)}" for title, read in MEASURES.items())
+            print(f"{name}: cacr at T against tuned lightly at {factor} T: {'; '.join(gains)}")
+
+
+def cells_of(contestant: str, name: str, minutes: float) -> list[dict[str, Any]]:
+    """The results of a contestant, one for each seed."""
+    files = sorted(RESULTS.glob(f"{name}-{minutes:g}min-{contestant}-*.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def beyond(
+    own: list[dict[str, Any]], other: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]
+) -> str:
+    """The difference of the means in points, and whether it exceeds the spread over seeds of both."""
+    values = [[read(cell) for cell in cells] for cells in (own, other)]
+    gain = mean(values[0]) - mean(values[1])
+    if min(map(len, values)) < 2:
+        return f"{100 * gain:+.1f} (one seed)"
+    spread = math.hypot(*map(stdev, values))
+    word = "above" if gain > spread else "below" if gain < -spread else "within the spread"
+    return f"{100 * gain:+.1f} ± {100 * spread:.1f}, {word}"
 
 
 def text(values: list[float]) -> str:
