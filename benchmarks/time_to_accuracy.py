@@ -26,12 +26,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from _cells import once
 from _sets import Parts, prepare
 from sweep import READ, accuracies
 
@@ -44,6 +46,9 @@ SETS = {"cifar10": 32, "imagenette": 64, "flowers102": 64}
 ENCODER, WIDTH = "small_alexnet", 0.25
 BATCH, RATE, TEMPERATURE = 512, 0.06 * 512 / 128, 0.5
 TRIALS = tuple(product((RATE / 3, RATE, 3 * RATE), (0.1, 0.5)))
+NORMALISED = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+"""lightly's default: what its encoder is trained with is also what it is measured with."""
+
 POLL = 5.0
 """Seconds between two looks at a trial that another process runs."""
 
@@ -113,19 +118,13 @@ def cell(
     contestant: str, name: str, minutes: float, seed: int, train: Callable[[], dict[str, Any]], work: Path
 ) -> None:
     """Train and measure, unless another process did or does it."""
-    file = cell_file(contestant, name, minutes, seed)
-    claimed = work / "claimed" / file.stem
-    claimed.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists() or claimed.exists():
-        return
-    claimed.touch()
-    try:
+
+    def make() -> dict[str, Any]:
         result = {"contestant": contestant, "set": name, "minutes": minutes, "seed": seed, **train()}
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(result | {"cores": available_cores()}, indent=1) + "\n")
-        print(file.stem, result["knn"][READ], result["ridge"], flush=True)
-    finally:
-        claimed.unlink()
+        print(name, f"{minutes:g} min", contestant, seed, result["knn"][READ], result["ridge"], flush=True)
+        return result | {"cores": available_cores()}
+
+    once(cell_file(contestant, name, minutes, seed), work, make)
 
 
 def train_cacr(name: str, parts: Parts, minutes: float, seed: int, work: Path) -> dict[str, Any]:
@@ -167,21 +166,32 @@ def alone(
 
 
 def train_lightly(
-    train: str, test: str, size: int, minutes: float, seed: int, rate: float, temperature: float, weights: str
+    train: str,
+    test: str,
+    size: int,
+    minutes: float,
+    seed: int,
+    rate: float,
+    temperature: float,
+    weights: str,
+    keep: str | None = None,
 ) -> dict[str, Any]:
-    """SimCLR with lightly's loss, head and transform until the time is over; the rate falls by a cosine of it."""
+    """SimCLR with lightly's loss, head and transform until the time is over; the rate falls by a cosine of it.
+
+    ``keep`` names a folder for the encoder.
+    """
     import torch
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
     from lightly.transforms import SimCLRTransform
 
     from cacr.data import open_source
-    from cacr.encoders import build_encoder
+    from cacr.encoders import build_encoder, save_encoder
     from cacr.training.precision import has_fast_bf16
 
     torch.manual_seed(seed)
     source = open_source(train)
-    transform = SimCLRTransform(input_size=size, gaussian_blur=0.0)
+    transform = SimCLRTransform(input_size=size, gaussian_blur=0.0, normalize=NORMALISED)
 
     class Images(torch.utils.data.Dataset[Any]):
         def __len__(self) -> int:
@@ -201,6 +211,7 @@ def train_lightly(
         persistent_workers=True,
     )
     encoder = build_encoder(ENCODER, image_size=size, width=WIDTH, weights=weights)
+    encoder.info = replace(encoder.info, **{name: tuple(values) for name, values in NORMALISED.items()})
     head = SimCLRProjectionHead(encoder.feature_dim, encoder.feature_dim, 128)
     model = torch.nn.Sequential(encoder, head).to(memory_format=torch.channels_last)
     criterion = NTXentLoss(temperature=temperature)
@@ -222,6 +233,8 @@ def train_lightly(
             if time.monotonic() - started >= end:
                 break
     seconds = time.monotonic() - started
+    if keep is not None:
+        save_encoder(Path(keep), encoder, encoder.info)
     return {"steps": steps, "seconds": round(seconds, 1), **accuracies(encoder.eval(), train, test, seed)}
 
 
