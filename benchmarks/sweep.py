@@ -66,7 +66,7 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         },
     ),
     "rate": (
-        "the learning rate, t- and the optimiser",
+        "the learning rate, t-, the optimiser and an average of the weights",
         {
             "base": {},
             "rate / 3": {"base_lr": 0.12},
@@ -74,6 +74,7 @@ BLOCKS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "t- = 1": {"t_neg": 1.0},
             "t- = 2": {"t_neg": 2.0},
             "adamw": {"optimizer": "adamw", "base_lr": 2e-3, "weight_decay": 0.05},
+            "average of the weights": {"average": 0.99},
         },
     ),
     "views": (
