@@ -1,0 +1,202 @@
+"""One encoder worth quoting: the best that 100 minutes of two cores give on CIFAR-10, beside lightly's SimCLR.
+
+Both contestants have six trials of a few minutes of one core, judged on held-out training images: ``cacr`` chooses
+between the arms below, lightly between rates and temperatures (``time_to_accuracy.py``). The best trial of each is then
+trained on all 50,000 images for the whole time with all cores, and measured once on the test images by ``cacr
+evaluate``: kNN and a linear classifier, from all labels and from 10 per class. On an idle machine of two cores, after
+``pip install 'cacr[bench]'``:
+
+    taskset -c 0 python benchmarks/best_encoder.py choose cacr lightly --data DATA --work runs/best &
+    taskset -c 1 python benchmarks/best_encoder.py choose cacr lightly --data DATA --work runs/best &
+    wait
+    python benchmarks/best_encoder.py train cacr --data DATA --work runs/best
+    python benchmarks/best_encoder.py train lightly --data DATA --work runs/best
+    python benchmarks/best_encoder.py table
+
+The encoder of ``cacr`` is exported with its model card to ``benchmarks/results/best_encoder/cifar10.safetensors``,
+which ``cacr.load_encoder`` reads.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _cells import once
+from _sets import Parts, prepare
+from pass_line import measure
+from sweep import READ, accuracies
+from time_to_accuracy import TRIALS, alone
+
+RESULTS = Path(__file__).parent / "results" / "best_encoder"
+EXPORTED = RESULTS / "cifar10.safetensors"
+
+ARMS: tuple[dict[str, Any], ...] = (
+    {},
+    {"width": 0.375},
+    {"views": 3},
+    {"views": 8},
+    {"batch_size": 256},
+    {"base_lr": 0.72},
+)
+"""What each trial of cacr changes of what ``--time`` chooses; every encoder is below 20 MB."""
+
+LIGHTLY: tuple[dict[str, Any], ...] = tuple(
+    {"rate": rate, "temperature": temperature, "weights": "kaiming"} for rate, temperature in TRIALS
+)
+CONTESTANTS = {"cacr": ARMS, "lightly": LIGHTLY}
+MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": {"labels_per_class": 10}}
+"""Title -> settings; kNN and a linear classifier are measured with each."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
+    parser.add_argument("action", choices=["choose", "train", "table"])
+    parser.add_argument("contestants", nargs="*", choices=list(CONTESTANTS), default=list(CONTESTANTS))
+    parser.add_argument("--data", type=Path, help="folder with cifar-10-batches-py")
+    parser.add_argument("--work", type=Path, default=Path("runs/best"), help="arrays and run folders")
+    parser.add_argument("--minutes", type=float, default=100.0, help="of the whole training")
+    parser.add_argument("--trial-minutes", type=float, default=8.0)
+    options = parser.parse_args()
+    if options.action == "table":
+        print_table()
+        return
+    for contestant in options.contestants:
+        {"choose": choose, "train": train}[options.action](contestant, options)
+
+
+def trial_file(contestant: str, number: int) -> Path:
+    return RESULTS / f"{contestant}-trial-{number}.json"
+
+
+def choose(contestant: str, options: argparse.Namespace) -> None:
+    """Try the arms of a contestant for a few minutes each, on training images without those that judge."""
+    parts = prepare("cifar10", options.data, options.work / "sets")
+    for number, values in enumerate(CONTESTANTS[contestant]):
+        make = partial(trial, contestant, number, values, parts, options)
+        once(trial_file(contestant, number), options.work, make)
+
+
+def trial(
+    contestant: str, number: int, values: dict[str, Any], parts: Parts, options: argparse.Namespace
+) -> dict[str, Any]:
+    """One trial, with its accuracies on the held-out training images."""
+    minutes = options.trial_minutes
+    if contestant == "lightly":
+        found = alone("cifar10", parts.fit, parts.judge, minutes, 0, values)
+    else:
+        from cacr import load_encoder
+
+        run = options.work / f"trial-{number}"
+        steps, seconds, _ = pretrain(parts.fit, run, minutes, values)
+        found = {
+            "steps": steps,
+            "seconds": seconds,
+            **accuracies(load_encoder(run), parts.fit, parts.judge, 0),
+        }
+    print(contestant, values, found["knn"][READ], found["ridge"], flush=True)
+    return {"contestant": contestant, "minutes": minutes, "values": values, **found}
+
+
+def best_values(contestant: str) -> dict[str, Any]:
+    """The values of the trial with the best mean of kNN and of a classifier from 10 labels per class."""
+    files = [trial_file(contestant, number) for number in range(len(CONTESTANTS[contestant]))]
+    if missing := [file.stem for file in files if not file.exists()]:
+        raise SystemExit(f"first: choose {contestant}; missing: {', '.join(missing)}")
+    trials = [json.loads(file.read_text()) for file in files]
+    found: dict[str, Any] = max(trials, key=lambda trial: trial["knn"][READ] + trial["ridge"])["values"]
+    return found
+
+
+def pretrain(data: str, run: Path, minutes: float, values: dict[str, Any]) -> tuple[int, float, list[str]]:
+    """The command of a user, in a process of its own: steps, seconds and the command."""
+    from cacr.runs.run import Run
+
+    command = [sys.executable, "-m", "cacr", "pretrain", data, "--out", str(run), "--time", f"{minutes:g}m"]
+    command += [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+    started = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    seconds = round(time.monotonic() - started, 1)
+    shown = ["cacr", "pretrain", "TRAIN", *command[command.index("--time") :]]
+    return Run.open(run).settings.max_steps or 0, seconds, shown
+
+
+def train(contestant: str, options: argparse.Namespace) -> None:
+    """The best trial for the whole time on all images, measured once on the test images."""
+    whole = whole_set(options.data, options.work / "sets")
+    make = partial(trained, contestant, best_values(contestant), whole, options)
+    once(RESULTS / f"{contestant}.json", options.work, make)
+
+
+def trained(
+    contestant: str, values: dict[str, Any], whole: dict[str, str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """What the long training gave; the encoder of cacr is kept."""
+    from cacr.exporting import export_run
+    from cacr.runs.run import Run
+
+    run, minutes = options.work / contestant, options.minutes
+    result: dict[str, Any] = {"contestant": contestant, "minutes": minutes, "values": values}
+    if contestant == "lightly":
+        found = alone("cifar10", whole["train"], whole["test"], minutes, 0, values | {"keep": str(run)})
+        result |= {"steps": found["steps"], "seconds": found["seconds"]}
+    else:
+        steps, seconds, command = pretrain(whole["train"], run, minutes, values)
+        rows = Run.open(run).rows
+        curve = [(row["step"], round(row["knn"], 4)) for row in rows if row.get("knn") is not None]
+        result |= {"steps": steps, "seconds": seconds, "command": " ".join(command), "curve": curve}
+    result["scores"] = measured(run, whole)
+    if contestant == "cacr":
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        export_run(run, "torch", EXPORTED)
+    return result
+
+
+def measured(run: Path, whole: dict[str, str]) -> dict[str, dict[str, list[float]]]:
+    """Measure -> subject (the encoder, its baselines) -> score and spread over draws."""
+    return {
+        f"{protocol}, {title}": measure(run, whole["train"], whole["test"], protocol, 0, more)
+        for protocol in ("knn", "linear")
+        for title, more in MEASURED.items()
+    }
+
+
+def whole_set(data: Path, cache: Path) -> dict[str, str]:
+    """All images of CIFAR-10 as arrays."""
+    from cacr.data import open_source
+
+    parts = {"train": "pretrain", "test": "test"}
+    files = {name: cache / f"cifar10-whole-{name}.npz" for name in parts}
+    for name, part in parts.items():
+        if not files[name].exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            source = open_source("cifar10", part=part, root=data)  # type: ignore[arg-type]
+            images = np.stack([np.asarray(source.read(index)) for index in range(len(source))])
+            np.savez(files[name], x=images, y=np.asarray(source.labels))
+    return {name: f"npz:{file}" for name, file in files.items()}
+
+
+def print_table() -> None:
+    """Trials, then what the long trainings gave."""
+    print("| contestant | trial | kNN | 10 labels per class |")
+    print("|---|---|---|---|")
+    for file in sorted(RESULTS.glob("*-trial-*.json")):
+        cell = json.loads(file.read_text())
+        values = ", ".join(f"{name}={value}" for name, value in cell["values"].items()) or "as chosen"
+        print(f"| {cell['contestant']} | {values} | {cell['knn'][READ]:.1%} | {cell['ridge']:.1%} |")
+    for file in (RESULTS / f"{contestant}.json" for contestant in CONTESTANTS):
+        if file.exists():
+            cell = json.loads(file.read_text())
+            print(f"\n{cell['contestant']}: {cell['steps']:,} steps in {cell['seconds']:,.0f} s")
+            for title, scores in cell["scores"].items():
+                texts = (f"{name} {score:.1%} ± {spread:.1%}" for name, (score, spread) in scores.items())
+                print(f"- {title}: {'; '.join(texts)}")
+
+
+if __name__ == "__main__":
+    main()
