@@ -16,7 +16,7 @@ from cacr.data.annotated import AnnotatedSource
 from cacr.data.errors import Problem
 from cacr.data.files import FileSource
 from cacr.data.levels import SUFFIXES
-from cacr.data.pixels import DUPLICATE, linked, shrunk
+from cacr.data.pixels import DUPLICATE, GLANCE, linked, shrunk
 from cacr.data.scan import IMAGE_SUFFIXES, list_images
 from cacr.data.source import Indices, Source
 from cacr.data.stream import StreamSource
@@ -27,7 +27,6 @@ from cacr.files import printable
 from cacr.reading.files import kind_of
 
 _THREADS = 8
-_GLANCE = 64  # pixels: enough to see whether an image is blank
 _TINY, _HUGE, _LONG = 16, 20_000_000, 4.0
 _STEEP = 100
 _ANNOTATIONS = (".xml", ".json", ".txt")  # files with boxes: they are read, but not as images
@@ -152,7 +151,7 @@ def _look_at_content(index: int, where: str, content: bytes) -> _Look | Problem:
         with open_image(BytesIO(content), where) as image:
             size, kind = image.size, image.format or "unknown"
             sixteen = image.mode.startswith("I;16")
-        glance = read_rgb(BytesIO(content), where, _GLANCE)
+        glance = read_rgb(BytesIO(content), where, GLANCE)
     except UnreadableImageError as error:
         return Problem(index, error.where, error.reason)
     return _Look(index, _digest(content), size, kind, _is_blank(glance), sixteen, _small(glance))

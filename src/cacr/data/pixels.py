@@ -13,6 +13,10 @@ Floats = NDArray[np.float64]
 SIDE = 32
 """Side in pixels at which images are compared."""
 
+GLANCE = 4 * SIDE
+"""Size in pixels at which files are decoded for it. JPEG files that are decoded much smaller lose their detail in
+another way than by resampling: then resized copies of photos correlate below :data:`DUPLICATE`."""
+
 DUPLICATE = 0.98
 """Smallest correlation of the pixels of near-duplicates."""
 
@@ -28,7 +32,7 @@ def shrunk(image: Image.Image) -> Floats:
 
 def thumbnails(source: Source, numbers: Sequence[int]) -> Floats:
     """(n, 3 * 32 * 32) the pixels of some readable images of a source."""
-    return np.array([shrunk(source.read(number, SIDE)) for number in numbers]).reshape(len(numbers), -1)
+    return np.array([shrunk(source.read(number, GLANCE)) for number in numbers]).reshape(len(numbers), -1)
 
 
 def correlation(first: Floats, second: Floats) -> Floats:
