@@ -23,7 +23,7 @@ def test_resized_copies_of_photos_correlate_like_copies(tmp_path: Path) -> None:
     for number in range(12):
         photo = _photo(number)
         photo.save(tmp_path / f"{number:02d}-a.jpg", quality=90)
-        photo.resize((180, 140), Image.Resampling.BICUBIC).save(tmp_path / f"{number:02d}-b.jpg", quality=80)
+        photo.resize((180, 134), Image.Resampling.BICUBIC).save(tmp_path / f"{number:02d}-b.jpg", quality=80)
     pixels = thumbnails(open_source(str(tmp_path)), range(24))
     found = correlation(pixels[0::2], pixels[1::2])
     others = correlation(pixels[0:22:2], pixels[2:24:2])
