@@ -45,7 +45,7 @@ docs: install
 	$(BIN)/python -m sphinx -W --keep-going -j auto -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Runs every block of the tutorials and puts what it printed on their pages: a few minutes. NAMES="cluster" chooses pages,
+# Runs every block of the tutorials and puts what it printed on their pages: about 40 minutes. NAMES="cluster" chooses pages,
 # DATA is a folder with data sets for those that use some.
 tutorials: install
 	@$(BIN)/python -c "import pytorch_lightning" 2>/dev/null \

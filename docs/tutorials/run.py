@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME", help="pages without .md (default: all)")
     parser.add_argument(
-        "--data", type=Path, help="folder whose sub-folders the tutorials use: pets, flickr-mini"
+        "--data", type=Path, help="folder whose sub-folders the tutorials use: pets, caltech101, flickr-mini"
     )
     parser.add_argument("--work", type=Path, default=Path("runs/tutorials"), help="where they run")
     options = parser.parse_args()

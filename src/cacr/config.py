@@ -92,7 +92,10 @@ class PretrainSettings(Settings):
     labels: Path | None = Field(
         None, description="CSV file with columns path and label, for measuring; used if it labels every image"
     )
-    imbalance: str = Field("none", description="class imbalance: none, linear, exponential or longtail:RATIO")
+    imbalance: str = Field(
+        "none",
+        description="drop images so that classes are unbalanced: none, linear, exponential or longtail:RATIO",
+    )
     imbalance_seed: int = Field(
         2021, ge=0, le=MOST_SEED, description="chooses the images that an imbalance rule keeps"
     )
@@ -190,7 +193,9 @@ class PretrainSettings(Settings):
 
     preset: str = Field("auto", description="augmentations of the views (see `cacr list`)")
     view_options: Options = Field({}, description="options of the preset, such as grey")
-    views: NumberOfViews | Auto = Field("auto", description="views per image: K + 1, or K with captions")
+    views: NumberOfViews | Auto = Field(
+        "auto", description="views per image; K positives need K + 1 views (with captions: K)"
+    )
     weak_views: int = Field(
         0,
         ge=0,
@@ -205,9 +210,8 @@ class PretrainSettings(Settings):
     )
     time: Time | None = Field(
         None,
-        description="time limit for the whole command, such as 90s, 30m or 1h30m: cacr measures this machine and "
-        "chooses settings that fit; default if no length is given: an hour on a CPU, but no more than the paper's "
-        "epochs",
+        description="time that the whole command should take, such as 90s, 30m or 1h30m: cacr measures this machine "
+        "and chooses settings that fit; default on a CPU if no length is given: 1h, but at most 200 epochs",
     )
     optimizer: Literal["auto", OptimizerName] = Field(
         "auto",
@@ -228,8 +232,9 @@ class PretrainSettings(Settings):
     )
     schedule: Literal["auto", ScheduleName] = Field(
         "auto",
-        description="learning rate over the run; cosine: falls at each step; cosine_epochs: after each epoch; "
-        "cosine_after_warmup: when the warm-up ends; multistep: at the milestones; constant: stays; auto: cosine",
+        description="learning rate over the run; cosine: lowered at each step; cosine_epochs: lowered after each "
+        "epoch; cosine_after_warmup: the cosine starts after the warm-up; multistep: lowered at the milestones; "
+        "constant: not changed; auto: cosine",
     )
     final_lr: float = Field(
         0.0, ge=0, lt=1, description="cosine: final learning rate, as a share of the peak"

@@ -15,7 +15,7 @@ def test_the_number_of_clusters_is_found() -> None:
     assert all(len(set(which[group.images])) == 1 for group in groups.groups)
     assert groups.silhouette > 0.5
     for group in groups.groups:
-        assert (np.diff(group.likeness) <= 0).all()
+        assert (np.diff(group.similarity) <= 0).all()
     cloud = group_images(collection(np.random.default_rng(0).normal(size=(200, 32))), number=4)
     assert cloud.silhouette < 0.1 and not cloud.chosen
 

@@ -143,7 +143,8 @@ def embed(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="How features are transformed: auto (the run's own reader), centred, half_white or white.",
+            help="How features are transformed: auto (the run's own reader), centred, half_white or white "
+            "(default: raw features).",
         ),
     ] = None,
     reader_components: ReaderComponents = None,

@@ -23,7 +23,7 @@ def reproduce(
     ] = "mini",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of seeds, from 0.")] = 3,
     match: Annotated[
-        Literal["views", "steps", "epochs"], typer.Option(help="What is equal in all rows of mini.")
+        Literal["views", "steps", "epochs"], typer.Option(help="What --scale mini keeps equal in all rows.")
     ] = "views",
     tune: Annotated[
         bool,

@@ -101,7 +101,7 @@ def figures(
         typer.Option(help="Names, separated by commas: entropy, weights, tsne, ...; see `cacr list`."),
     ] = None,
     query: Annotated[
-        int, typer.Option(min=0, help="Number of the stored image that is the query of weights and tsne.")
+        int, typer.Option(min=0, help="Which stored image the figures weights and tsne show: 0, 1, ...")
     ] = 0,
 ) -> None:
     """Draw the paper's figures for any runs, as PNG and SVG.
@@ -131,6 +131,7 @@ def views(
         typer.Argument(help="A folder of images, or the name of a data set; see `cacr list sources`."),
     ] = None,
     number: Annotated[int, typer.Option(min=1, help="Number of images to show.")] = 8,
+    method: Annotated[str | None, pretrain_setting("method")] = None,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
     encoder: Annotated[str | None, pretrain_setting("encoder")] = None,
     preset: Annotated[str | None, pretrain_setting("preset")] = None,
@@ -148,7 +149,7 @@ def views(
 ) -> None:
     """Draw the views of the first images of a run: one row per image, one column per view.
 
-    Takes the same settings as `cacr pretrain`, resolves them in the same way, and draws images of the first batch.
+    Takes the settings of `cacr pretrain`, chooses the others in the same way, and draws images of the first batch.
 
     cacr views photos/ --out views.png
 
@@ -165,10 +166,10 @@ def views(
 def list_all(
     kind: Annotated[
         str | None,
-        typer.Argument(help="What to list: objectives, encoders, protocols, ... (default: everything)."),
+        typer.Argument(help="What to list, for example methods or settings (default: everything)."),
     ] = None,
 ) -> None:
-    """List everything that has a name: objectives, frameworks, encoders, sources, presets, protocols.
+    """List everything that has a name: methods, recipes, settings, encoders, data sources, presets, protocols and more.
 
     cacr list protocols
     """
@@ -181,7 +182,8 @@ def list_all(
 
 def doctor(
     target: Annotated[
-        str | None, typer.Argument(help="A run folder, another encoder, or data to check.")
+        str | None,
+        typer.Argument(help="A run folder, another encoder, or data to check (default: this machine only)."),
     ] = None,
     images: ImagesOption = None,
     data_root: DataRoot = None,
@@ -197,7 +199,7 @@ def bench(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Benchmark to run (default: list all).")] = None,
 ) -> None:
-    """Run a benchmark, or list them all. A benchmark prints ratios to other software or to a limit.
+    """Run a benchmark, or list them all. A benchmark compares cacr with other software or with a theoretical limit.
 
     Further arguments go to the benchmark; `cacr bench NAME -- --help` shows them.
 

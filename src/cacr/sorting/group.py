@@ -21,14 +21,14 @@ class Group:
     Attributes:
         name: ``group 3``, or the most frequent class of its labelled images.
         images: Their numbers, those nearest to the centre of the group first.
-        likeness: Their cosine with the centre of the group.
+        similarity: Their cosine with the centre of the group.
         labelled: Number of images with a label.
         agreeing: Number of images with the label that the group is named after.
     """
 
     name: str
     images: Indices
-    likeness: NDArray[np.float32]
+    similarity: NDArray[np.float32]
     labelled: int = 0
     agreeing: int = 0
 
@@ -78,14 +78,14 @@ def group_images(
     for place, which in enumerate(np.argsort(-size, kind="stable")[: np.count_nonzero(size)]):
         images = np.flatnonzero(clusters.groups == which)
         centre = clusters.centres[which]
-        likeness = vectors[images] @ centre / max(float(np.linalg.norm(centre)), 1e-12)
-        order = np.argsort(-likeness, kind="stable")
+        similarity = vectors[images] @ centre / max(float(np.linalg.norm(centre)), 1e-12)
+        order = np.argsort(-similarity, kind="stable")
         name, labelled, agreeing = _name(found, images)
         if name is None:
             name = f"group {place + 1}"
         used[name] += 1
         unique = name if used[name] == 1 else f"{name} ({used[name]})"
-        groups.append(Group(unique, images[order], likeness[order], labelled, agreeing))
+        groups.append(Group(unique, images[order], similarity[order], labelled, agreeing))
     return Groups(tuple(groups), silhouette(vectors, clusters.groups, seed=seed), number == "auto")
 
 

@@ -44,14 +44,14 @@ def write_guesses(out: Path, found: Collection, guesses: Guesses) -> None:
 
 
 def write_groups(out: Path, found: Collection, groups: Groups) -> None:
-    """``path,group,likeness``, group by group, those nearest to the centre first; with ``label`` if it is known."""
+    """``path,group,similarity``, group by group, those nearest to the centre first; with ``label`` if it is known."""
     labelled = found.known is not None and len(found.known.where) > 0
     rows = []
     for group in groups.groups:
-        for number, value in zip(group.images.tolist(), group.likeness.tolist(), strict=True):
+        for number, value in zip(group.images.tolist(), group.similarity.tolist(), strict=True):
             row = [found.name(number), group.name, f"{value:.4f}"]
             rows.append([*row, found.label(number) or ""] if labelled else row)
-    _write(out, ["path", "group", "likeness"] + (["label"] if labelled else []), rows)
+    _write(out, ["path", "group", "similarity"] + (["label"] if labelled else []), rows)
 
 
 def _write(out: Path, columns: list[str], rows: list[list[str]]) -> None:
