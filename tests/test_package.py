@@ -51,9 +51,12 @@ def test_a_training_process_starts_without_packages_it_does_not_use(tmp_path: Pa
 @pytest.mark.slow
 def test_the_wheel_runs_the_demo_outside_the_checkout(tmp_path: Path) -> None:
     """Built, installed without the checkout beside the dependencies of this environment, and run."""
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT]
+    built = tmp_path / "dist"
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", built, ROOT]
     subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,), (archive,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    check = [sys.executable, "-m", "twine", "check", "--strict", wheel, archive]
+    assert subprocess.run(check, check=False, capture_output=True).returncode == 0
     target = tmp_path / "env"
     venv.create(target, with_pip=True)
     (own,) = target.glob("lib/python*/site-packages")
