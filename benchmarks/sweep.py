@@ -131,6 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("action", choices=["steps", "run", "pixels", "table"])
     parser.add_argument("--blocks", choices=list(BLOCKS), nargs="+", default=list(BLOCKS))
+    parser.add_argument("--arms", nargs="+", help="only these arms of the blocks")
     parser.add_argument("--rounds", type=int, default=3, help="of measuring steps")
     parser.add_argument(
         "--data", type=Path, help="folder with cifar-10-batches-py, transfer, imagenette-mini"
@@ -154,7 +155,7 @@ def main() -> None:
             judge_pixels(name, options)
         return
     for block in options.blocks:
-        arms = BLOCKS[block][1]
+        arms = {a: c for a, c in BLOCKS[block][1].items() if options.arms is None or a in options.arms}
         for seed in options.seeds:
             for arm, changes in arms.items():
                 for name in options.sets:
