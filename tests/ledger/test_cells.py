@@ -303,7 +303,7 @@ def test_a_stopped_process_is_no_failure_of_its_cell(tmp_path: Path) -> None:
         command = [sys.executable, "-c", code]
         orders = replace(_orders(ledger, told, jobs=2), command=lambda cells, command=command: command)
         assert work_through([cell], orders)
-        assert "stopped" in told[-1]
+        assert "stopped" in told[-1] and "failed" not in told[-1]
         assert not ledger.failure(cell)
     command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
     work_through([cell], replace(_orders(ledger, told, jobs=2), command=lambda cells: command))
@@ -427,7 +427,9 @@ def test_cells_are_printed_as_commands(run: Run, tmp_path: Path) -> None:
     code, text = run("reproduce", "tableA3", "--print-cells", "--seeds", 1, "--out", tmp_path / "my ledger")
     assert code == 0
     assert text.count("cacr reproduce tableA3 --scale mini") == 5  # four rows, and what was before training
-    assert f"--out '{tmp_path}/my ledger'" in text
+    assert f"--out '{tmp_path}/my ledger'" in text and "wait for trials" not in text
+    code, text = run("reproduce", "tableA3", "--print-cells", "--tune", "--seeds", 1, "--out", tmp_path)
+    assert code == 0 and "# 4 places wait for trials" in text
 
 
 def test_the_list_has_every_item_with_its_claims(run: Run) -> None:
@@ -435,3 +437,5 @@ def test_the_list_has_every_item_with_its_claims(run: Run) -> None:
     assert code == 0
     assert all(name in text for name in ITEMS)
     assert "learns better features than CL" in text
+    assert text.index("tableA2 ") < text.index("tableA10") < text.index("tableA13")
+    assert "ImageNet-1K against epochs (not at the scale mini)" in text

@@ -74,13 +74,24 @@ def test_a_gain_is_judged_by_its_spread_or_by_the_number_of_images() -> None:
     chance = 200 * math.sqrt((0.75 * 0.25 + 0.7 * 0.3) / 400)
     assert gain(RESULT, replace(RESULT, score=0.7)).doubt == pytest.approx(chance)
     assert gain(RESULT, replace(RESULT, score=0.7)).outcome == "equal"
+    classes = replace(RESULT, metric="mean-per-class")
+    assert gain(classes, replace(classes, score=0.7)).doubt == pytest.approx(chance)
     assert gain(replace(RESULT, metric="mAP"), replace(RESULT, metric="mAP", score=0.7)).doubt is None
 
 
 @pytest.mark.parametrize(
     ("scores", "title"),
     [
-        ({"untrained": 0.5, "pixels": 0.8}, "Better than the same network untrained, by 25.0 points."),
+        ({"untrained": 0.5, "pixels": 0.6}, "Better than the same network untrained, by 25.0 points."),
+        (
+            {"untrained": 0.5, "pixels": 0.85},
+            "Better than the same network untrained, by 25.0 points. But worse than the raw pixels, by 10.0 points.",
+        ),
+        (
+            {"untrained": 0.5, "pixels": 0.74},
+            "Better than the same network untrained, by 25.0 points. But no clear difference from the raw pixels: "
+            "+1.0 points.",
+        ),
         ({"untrained": 0.9}, "Worse than the same network untrained, by 15.0 points."),
         ({"untrained": 0.74}, "No clear difference from the same network untrained: +1.0 points."),
         ({"untrained": 0.1, "start": 0.9}, "Worse than the weights that it started from, by 15.0 points."),
@@ -95,6 +106,15 @@ def test_a_headline_says_what_the_numbers_mean(tmp_path: Path, scores: dict[str,
     assert "a linear classifier on its features (all labels): 75.0 % accuracy, compared with" in said.text
     assert "10.0 % by guessing" in said.text
     assert all(f"{100 * score:.1f} %" in said.text for score in scores.values())
+
+
+def test_a_difference_whose_chance_is_not_known_is_not_called_better(tmp_path: Path) -> None:
+    found = [
+        replace(RESULT, metric="map-11"),
+        replace(RESULT, metric="map-11", subject="pixels", score=0.7499),
+    ]
+    said = headline(_run(tmp_path, *found))
+    assert said.title == "Above the raw pixels by 0.0 points, which may be chance."
 
 
 def test_measurements_that_disagree_are_named(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from cacr.training.dry_run import needed_memory
 def examine_run(run: Run) -> Iterator[str]:
     """Lines that say whether the files of a run are complete and its numbers are finite."""
     settings = run.settings
-    yield f"run {run.path}: {settings.objective} on {settings.data}, {settings.epochs} epochs"
+    length = f"{settings.epochs} epochs" if settings.max_steps is None else f"{settings.max_steps:,} steps"
+    yield f"run {run.path}: {settings.objective} on {settings.data}, {length}"
     with suppress(UserError):  # its data is elsewhere
         yield f"memory needed: {needed_memory(settings)}"
     wrong = [*_wrong_files(run)]
@@ -31,11 +32,13 @@ def examine_run(run: Run) -> Iterator[str]:
     if not run.digest:
         wrong.append(f"there is no encoder yet; continue with: {resume_command(run.path)}")
     yield from (f"wrong: {text}" for text in wrong)
-    healthy = True
+    healthy = False
     with suppress(UserError):  # reported above
         if verdict := run.verdict:
             healthy = verdict.verdict == "healthy"
             yield in_words(verdict)
+        else:
+            yield "there is no verdict yet: the run is too short to say whether it learns"
     with suppress(UserError):
         if rows := run.rows:
             yield f"last metrics, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"

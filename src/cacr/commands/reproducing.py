@@ -87,16 +87,18 @@ def reproduce(
         Plan,
         by_training,
         orders_of,
+        paper_order,
         reproduced,
         work_on_plan,
         work_through,
     )
 
     if list_items or not item:
-        for name in ITEMS:
-            show(f"{name:<10} {ITEMS[name].title}")
+        for name in sorted(ITEMS, key=paper_order):
+            mini = "" if not ITEMS[name].no_mini else " (not at the scale mini)"
+            show(f"{name:<17} {ITEMS[name].title}{mini}")
             for claim in ITEMS[name].claims:
-                show(f"           claim: {claim.text}")
+                show(f"{'':<17} claim: {claim.text}")
         return
     plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune, rows=row, columns=column)
     ledger = Ledger(out)
@@ -113,6 +115,10 @@ def reproduce(
         waiting = [each for each in plan.cells(ledger) if ledger.find(each) is None]
         for cells in by_training(waiting):
             show(shlex.join(["cacr", *orders.command(cells)[3:]]))
+        if undecided := plan.filled(ledger)[0].undecided:
+            show(
+                f"# {len(undecided)} places wait for trials: when these commands are done, --print-cells lists the rest"
+            )
         return
     found = reproduced(plan, ledger) if table_only else work_on_plan(plan, orders)
     if not found.finished:

@@ -122,7 +122,8 @@ class RunObserver:
 
     def _keep(self, snapshot: Snapshot) -> None:
         job = self._job
-        length = job.total_steps * job.settings.accumulate / job.loader.batches_per_epoch
+        # Rounded like the epochs of a row (``Job.epochs``): otherwise the last step can seem to be before the end.
+        length = round(job.total_steps * job.settings.accumulate / job.loader.batches_per_epoch, 4)
         if is_due(snapshot.epoch, min(length, job.settings.epochs), self._epochs_kept):
             write_snapshot(self._job.run.diagnostics, snapshot)
             self._epochs_kept.append(snapshot.epoch)

@@ -1,7 +1,7 @@
 """Reproduce the paper's tables and figures, each with one command; the ledger stores the measurements."""
 
 from cacr.ledger import items  # noqa: F401  (they register themselves)
-from cacr.ledger.item import ITEMS
+from cacr.ledger.item import ITEMS, paper_order
 from cacr.ledger.plan import Plan
 from cacr.ledger.record import Ledger, Record
 from cacr.ledger.reproduce import Reproduced, orders_of, reproduced, work_on_plan
@@ -17,6 +17,7 @@ __all__ = [
     "by_training",
     "cell_command",
     "orders_of",
+    "paper_order",
     "reproduced",
     "work_on_plan",
     "work_through",

@@ -1,5 +1,6 @@
 """A table or figure of the paper: its rows, columns and numbers, and the claims to test."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -154,3 +155,8 @@ ITEMS: Registry[Item] = Registry("item")
 def add(item: Item) -> None:
     """Register an item for ``cacr reproduce``."""
     ITEMS.register(item.name)(item)
+
+
+def paper_order(name: str) -> list[int | str]:
+    """Sort key for names of items: numbers by their value, so that tableA2 comes before tableA10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -59,6 +59,11 @@ class _Told:
         self._total, self._tell = total, tell
         self._done, self._started = 0, time.monotonic()
 
+    def skipped(self, why: str) -> None:
+        """A cell that is no longer waiting: another process works on it, or was told to stop."""
+        self._total -= 1
+        self._tell(why)
+
     def ended(self, cell: Cell, failed: str = "") -> None:
         self._done += 1
         spent = time.monotonic() - self._started
@@ -76,7 +81,7 @@ def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
             orders.tell(str(error))
             return False
         except TakenCellError as error:
-            orders.tell(f"{error}: skipped")
+            told.skipped(f"{error}: skipped")
         except Exception:  # any error is stored in the ledger, as for a cell in another process
             told.ended(cell, orders.ledger.failure(cell))
         else:
@@ -105,7 +110,10 @@ def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
             for digest, (cell, process) in list(running.items()):
                 if process.poll() is not None:
                     del running[digest]
-                    told.ended(cell, _failure(cell, process.returncode, orders.ledger))
+                    if why := _left(cell, process.returncode, orders.ledger):
+                        told.skipped(f"{cell.words}: {why}")
+                    else:
+                        told.ended(cell, _failure(cell, process.returncode, orders.ledger))
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:  # the processes have received the signal too, and save their state
         for _, process in running.values():
@@ -125,14 +133,21 @@ def _log(ledger: Ledger, cell: Cell) -> Path:
     return ledger.path / "runs" / f"{cell.digest}.log"
 
 
-def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
-    """Why a process left no record; empty if it did."""
+def _left(cell: Cell, code: int, ledger: Ledger) -> str:
+    """Why a process left a cell for later, without fault of the cell; empty if it did not."""
     if ledger.find(cell) is not None:
         return ""
     if code == 0 and not ledger.failure(cell):
         return "another process works on it: skipped"
-    if code in (INTERRUPTED, -signal.SIGINT, -signal.SIGTERM):  # no fault of the cell
+    if code in (INTERRUPTED, -signal.SIGINT, -signal.SIGTERM):
         return "stopped; run the same command to continue"
+    return ""
+
+
+def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
+    """Why a process left no record; empty if it did."""
+    if ledger.find(cell) is not None:
+        return ""
     if not ledger.failure(cell):
         lines = _log(ledger, cell).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         ended = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"

@@ -117,8 +117,16 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
     if scale == "paper":
         return f"{item.quantity} at the paper's scale; its tolerance is {item.tolerance:g} points. Needs: {item.needs}."
     values = "settings tuned on held-out training images" if tuned else "the paper's temperatures, t+ and t-"
+    if item.timed_steps:
+        equal = f"{item.timed_steps} steps in every row"
+    elif longer := [row.name for row in item.rows if row.longer != 1.0]:
+        equal = f"equal {match} in every row, but longer in {', '.join(longer)} by the plan of the table"
+    else:
+        equal = f"equal {match} in every row"
+    encoders = {row.settings["encoder"] for row in item.rows if "encoder" in row.settings}
+    instead = f", {', '.join(sorted(encoders))} as the encoder" if encoders else ""
     return (
-        f"{item.quantity} at the scale mini, equal {match} in every row, {values}; mean ± spread over seeds (number of "
+        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; mean ± spread over seeds (number of "
         "seeds); the paper's number, at its own scale, in brackets."
     )
 

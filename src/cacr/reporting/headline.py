@@ -104,15 +104,29 @@ def _of_results(found: Sequence[Standing]) -> Headline:
     main = gain(own, first.of[reference])
     if main.doubt is not None:
         text += f" A difference from {NAMES[reference]} of up to {main.doubt:.1f} points may be chance."
-    return Headline(
-        _title(main, reference), " ".join([text, *_disagreeing(found[1:], reference, main.outcome)])
-    )
+    more = _disagreeing(found[1:], reference, main.outcome)
+    return Headline(_title(main, reference) + _but_pixels(first, reference, main), " ".join([text, *more]))
 
 
 def _title(main: Gain, reference: str) -> str:
     if main.outcome == "equal":
         return f"No clear difference from {NAMES[reference]}: {main.points:+.1f} points."
+    if main.doubt is None:
+        word = "Above" if main.points > 0 else "Below"
+        return f"{word} {NAMES[reference]} by {abs(main.points):.1f} points, which may be chance."
     return f"{main.outcome.capitalize()} than {NAMES[reference]}, by {abs(main.points):.1f} points."
+
+
+def _but_pixels(standing: Standing, reference: str, main: Gain) -> str:
+    """What the title has to add if raw pixels do as well as an encoder that is better than its reference."""
+    if main.outcome != "better" or reference == "pixels" or "pixels" not in standing.of:
+        return ""
+    beside = gain(standing.of["encoder"], standing.of["pixels"])
+    if beside.outcome == "better":
+        return ""
+    if beside.outcome == "worse":
+        return f" But worse than {NAMES['pixels']}, by {abs(beside.points):.1f} points."
+    return f" But no clear difference from {NAMES['pixels']}: {beside.points:+.1f} points."
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -11,6 +11,9 @@ from cacr.runs.result import Result
 SUBJECTS = ("encoder", "start", "untrained", "scratch", "pixels")
 """The columns of a table of results; other subjects follow."""
 
+SHARES = ("accuracy", "mean-per-class")
+"""Metrics that are shares of the test images."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -71,12 +74,13 @@ def gain(encoder: Result, baseline: Result) -> Gain:
 
     If the labels were drawn several times, the doubt is the sum of both spreads. If all labels were used once, it is
     twice the standard error of the difference of two shares of n test images, 2 sqrt(p (1 - p) / n + q (1 - q) / n).
+    A mean over classes is treated like classes with equally many images. For other metrics it is not known.
     """
     points = 100 * (encoder.score - baseline.score)
     if encoder.spread is not None and baseline.spread is not None:
         return Gain(points, 100 * (encoder.spread + baseline.spread))
     images = encoder.counts.get("test_images", 0)
-    if encoder.metric != "accuracy" or images < 1:
+    if encoder.metric not in SHARES or images < 1:
         return Gain(points, None)
     variance = sum(r.score * (1 - r.score) for r in (encoder, baseline)) / images
     return Gain(points, 200 * math.sqrt(max(0.0, variance)))
