@@ -419,6 +419,7 @@ def test_bad_input_is_one_message(run: Run, tmp_path: Path) -> None:
     refused(run, ["reproduce", "tabel2"], "did you mean table")
     refused(run, ["reproduce", "table2", "--cell", "123", *out], "no cell 123", "--print-cells")
     refused(run, ["reproduce", "table2", "--scale", "paper", "--tune", *out], "--tune works only with")
+    refused(run, ["reproduce", "tableA7", "--match", "epochs", *out], "--match works only with --scale mini")
     refused(run, ["reproduce", "table2", "--row", "CACR", *out], "no row 'CACR'", "did you mean CACR (K=")
     assert not (tmp_path / "ledger").exists()
 

@@ -94,17 +94,17 @@ def _named_baseline(name: str, *, download: bool) -> tuple[str, Baseline]:
     return f"other-{subject}" if taken else subject, made
 
 
-def require_fit(subjects: Iterable[Contestant], chosen: Mapping[str, ProtocolSettings]) -> None:
-    """Refuse encoders that a protocol cannot measure, before any image is read.
+def require_fit(encoders: Iterable[tuple[str, Encoder]], chosen: Mapping[str, ProtocolSettings]) -> None:
+    """Refuse encoders, each with its subject, that a protocol cannot measure, before any image is read.
 
     Raises:
         UserError: names all of them.
     """
     wrong = [
-        f"{protocol} cannot measure {each.subject}: {why}"
+        f"{protocol} cannot measure {subject}: {why}"
+        for subject, encoder in encoders
         for protocol, options in chosen.items()
-        for each in subjects
-        if (why := options.refusal(each.encoder))
+        if (why := options.refusal(encoder))
     ]
     if wrong:
         raise UserError("\n".join(wrong))

@@ -6,6 +6,7 @@ from typing import Any
 
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
+from cacr.evaluation.contestants import require_fit
 from cacr.evaluation.data.sets import is_suite
 from cacr.evaluation.settings import Evaluation
 from cacr.evaluation.tasks import by_need, open_data
@@ -19,12 +20,14 @@ def describe_evaluation(run: str | Path, values: Mapping[str, Any]) -> list[str]
         values: settings by name, including those of the protocols.
 
     Raises:
-        UserError: settings are wrong, the encoder or data does not exist, or the data is a suite.
+        UserError: settings are wrong, the encoder or data does not exist, a protocol cannot measure the encoder, or
+            the data is a suite.
     """
     asked = Evaluation.parse(values)
     if is_suite(asked.settings.data):
         raise UserError("--dry-run works with one data set: give a folder of the suite")
     encoder = load_encoder(run, with_reader=False, download=asked.settings.download)
+    require_fit([("encoder", encoder)], asked.protocols)
     info = encoder.info
     weights = sum(parameter.numel() for parameter in encoder.parameters())
     lines = [f"encoder    {info.encoder}, {info.image_size} px, {weights / 1e6:.2f} M parameters"]

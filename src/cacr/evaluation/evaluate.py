@@ -72,7 +72,7 @@ def _evaluate(run: str | Path, asked: Evaluation, progress: Progress | None) -> 
     subjects = contestants(
         run, settings, quick=quick, defaults=defaults.pop() if len(defaults) == 1 else (), words=words
     )
-    require_fit(subjects, chosen)
+    require_fit([(each.subject, each.encoder) for each in subjects], chosen)
     parts = by_need(chosen)
     opened = {needs: open_data(settings, needs) for needs in parts}
     return [

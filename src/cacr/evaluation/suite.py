@@ -73,7 +73,7 @@ def evaluate_suite(
         )
     sets = suite_sets(settings.data)
     entrants = _enter(run, against, settings)
-    require_fit([each for _, each in entrants], chosen)
+    require_fit([(each.subject, each.encoder) for _, each in entrants], chosen)
     report = SuiteReport(
         settings.data,
         [Path(data).name for data in sets],

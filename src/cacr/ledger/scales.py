@@ -127,11 +127,11 @@ def columns_at(item: Item, scale: Scale) -> tuple[Column, ...]:
     return tuple(column for column in item.columns if scale == "paper" or column.mini)
 
 
-def require_scale(item: Item, scale: Scale, *, tune: bool) -> None:
+def require_scale(item: Item, scale: Scale, *, match: Match, tune: bool) -> None:
     """Refuse a scale that an item does not have.
 
     Raises:
-        UserError: it has no ``mini``, or trials are not possible at the paper's scale.
+        UserError: it has no ``mini``, or trials are not possible at the paper's scale, or ``match`` would do nothing.
     """
     if scale == "mini" and item.no_mini:
         raise UserError(f"{item.name} has no scale mini: {item.no_mini}; use --scale smoke or paper")
@@ -141,6 +141,8 @@ def require_scale(item: Item, scale: Scale, *, tune: bool) -> None:
         raise UserError(
             "--tune works only with --scale smoke and mini: the paper's scale uses the paper's values"
         )
+    if match != "views" and (scale != "mini" or item.timed_steps):
+        raise UserError("--match works only with --scale mini, and not with items that measure time")
     if item.timed_steps and tune:
         raise UserError(f"{item.name} measures only time: there is nothing to tune, leave out --tune")
 
@@ -164,7 +166,7 @@ def sheet_of(
         tune: whether settings are chosen by trials; places that are not ``chosen`` have trials and no cells yet.
         chosen: settings that trials have already chosen, by place.
     """
-    require_scale(item, scale, tune=tune)
+    require_scale(item, scale, match=match, tune=tune)
     sheet, known = Sheet(), chosen or {}
     wanted = list(seeds)
     for column in columns_at(item, scale):

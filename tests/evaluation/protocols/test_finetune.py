@@ -226,3 +226,5 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(
     assert "1 settings; then 600 steps, 150 epochs of all 4,000 images" in text
     with pytest.raises(UserError, match="one data set"):
         describe_evaluation(trained, {"data": "suite:x", "protocol": "finetune"})
+    with pytest.raises(UserError, match="transfer cannot measure encoder: view=elevater needs"):
+        describe_evaluation(trained, {"data": "digits", "protocol": "transfer", "view": "elevater"})

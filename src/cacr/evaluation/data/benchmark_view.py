@@ -9,7 +9,6 @@ from PIL import Image
 from cacr.data import Source
 from cacr.data.source import Indices
 from cacr.encoders import Encoder
-from cacr.errors import UserError
 from cacr.evaluation.data.sets import known_set
 from cacr.evaluation.data.task import Task
 
@@ -53,13 +52,10 @@ def as_benchmark(task: Task) -> Task:
     """The same task with the preprocessing of the benchmark.
 
     The shorter side is resized to 224 pixels by a bicubic filter, and the centre is cropped without a margin. Images
-    of a data set that the benchmark squeezes (KITTI) become squares without cropping.
-
-    Raises:
-        UserError: the encoder takes only images of another size.
+    of a data set that the benchmark squeezes (KITTI) become squares without cropping. :func:`size_refusal` says which
+    encoders take such images.
     """
     info = task.encoder.info
-    _require_size(task.encoder)
     encoder = copy.copy(task.encoder)  # its weights are shared
     encoder.info = replace(info, image_size=SIDE, resize=SIDE, interpolation="bicubic")
     data, known = task.data, known_set(task.data.train.name)
@@ -69,16 +65,17 @@ def as_benchmark(task: Task) -> Task:
 
 
 @torch.inference_mode()
-def _require_size(encoder: Encoder) -> None:
-    """Refuse an encoder that does not work with images of this size; this is found by trying."""
+def size_refusal(encoder: Encoder) -> str | None:
+    """Why an encoder does not work with images of the benchmark's size, which is found by trying; None if it does."""
     info = encoder.info
     if info.image_size == SIDE:
-        return
+        return None
     weight = next(iter(encoder.parameters()), torch.empty(0))
     try:
         encoder.eval()(torch.zeros(1, info.channels, SIDE, SIDE, device=weight.device))
     except (RuntimeError, AssertionError):
-        raise UserError(
+        return (
             f"view=elevater needs images of {SIDE} pixels, but this {info.encoder} only takes {info.image_size}: "
             "leave out view=elevater"
-        ) from None
+        )
+    return None

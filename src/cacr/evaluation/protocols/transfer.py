@@ -7,7 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from cacr.data.source import Indices
-from cacr.evaluation.data.benchmark_view import as_benchmark
+from cacr.encoders import Encoder
+from cacr.evaluation.data.benchmark_view import as_benchmark, size_refusal
 from cacr.evaluation.data.shots import divide
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.draws import score_of_draws
@@ -46,6 +47,10 @@ class ElevaterSettings(ProtocolSettings):
         "encoder",
         description="encoder: as encoder.json says; elevater: as in the benchmark, 224 px, bicubic, no margin",
     )
+
+    def refusal(self, encoder: Encoder) -> str | None:
+        """Refuse ``view=elevater`` for an encoder that does not take images of the benchmark's size."""
+        return size_refusal(encoder) if self.view == "elevater" else None
 
 
 class TransferSettings(ElevaterSettings):
