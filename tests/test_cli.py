@@ -235,7 +235,7 @@ def test_doctor_examines_machine_data_and_run(run: Run, photos: Path, trained: P
         assert part in text, part
     code, text = run("doctor", trained)
     assert code == 0 and "complete" in text and "wrong" not in text
-    assert "there is no verdict yet" in text
+    assert "there is no verdict" in text
     assert "memory needed: about" in text
     damaged = tmp_path / "damaged"
     shutil.copytree(trained, damaged)

@@ -92,10 +92,7 @@ class PretrainSettings(Settings):
     labels: Path | None = Field(
         None, description="CSV file with columns path and label, for measuring; used if it labels every image"
     )
-    imbalance: str = Field(
-        "none",
-        description="drop images so that classes are unbalanced: none, linear, exponential or longtail:RATIO",
-    )
+    imbalance: str = Field("none", description="unbalance the classes: linear, exponential or longtail:RATIO")
     imbalance_seed: int = Field(
         2021, ge=0, le=MOST_SEED, description="chooses the images that an imbalance rule keeps"
     )
@@ -193,9 +190,7 @@ class PretrainSettings(Settings):
 
     preset: str = Field("auto", description="augmentations of the views (see `cacr list`)")
     view_options: Options = Field({}, description="options of the preset, such as grey")
-    views: NumberOfViews | Auto = Field(
-        "auto", description="views per image; K positives need K + 1 views (with captions: K)"
-    )
+    views: NumberOfViews | Auto = Field("auto", description="views per image: K + 1 for K positives")
     weak_views: int = Field(
         0,
         ge=0,
@@ -233,8 +228,8 @@ class PretrainSettings(Settings):
     schedule: Literal["auto", ScheduleName] = Field(
         "auto",
         description="learning rate over the run; cosine: lowered at each step; cosine_epochs: lowered after each "
-        "epoch; cosine_after_warmup: the cosine starts after the warm-up; multistep: lowered at the milestones; "
-        "constant: not changed; auto: cosine",
+        "epoch; cosine_after_warmup: the cosine starts after the warm-up; multistep: at milestones; constant; "
+        "auto: cosine",
     )
     final_lr: float = Field(
         0.0, ge=0, lt=1, description="cosine: final learning rate, as a share of the peak"

@@ -6,7 +6,7 @@ from contextlib import suppress
 from cacr.encoders import load_encoder
 from cacr.errors import UserError
 from cacr.runs.run import Run
-from cacr.runs.verdict import in_words
+from cacr.runs.verdict import NO_VERDICT, in_words
 from cacr.shell import resume_command
 from cacr.training.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.dry_run import needed_memory
@@ -38,7 +38,7 @@ def examine_run(run: Run) -> Iterator[str]:
             healthy = verdict.verdict == "healthy"
             yield in_words(verdict)
         else:
-            yield "there is no verdict yet: the run is too short to say whether it learns"
+            yield NO_VERDICT
     with suppress(UserError):
         if rows := run.rows:
             yield f"last metrics, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"

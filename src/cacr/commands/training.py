@@ -118,6 +118,7 @@ def pretrain(
     from cacr.reporting.next_step import next_lines
     from cacr.runs.folder import RunFolder
     from cacr.runs.run import Run
+    from cacr.runs.verdict import NO_VERDICT
 
     with interruptible(out, resume_command(out)):
         given = keywords(values, "out", "resume", "like", "began")
@@ -126,7 +127,10 @@ def pretrain(
         show(f"encoder: {out / 'encoder.safetensors'}\nreport: {out / 'report.html'}")
         if best := describe_best(RunFolder(out)):
             show(best)
-        for line in next_lines(Run.open(out)):
+        run = Run.open(out)
+        if run.verdict is None:
+            show(NO_VERDICT)
+        for line in next_lines(run):
             show(line)
     _finish(outcome.status)
 

@@ -25,6 +25,10 @@ Name = Literal[
     "not sure yet",
 ]
 
+NO_VERDICT = (
+    "there is no verdict: the run was too short, or was not measured, so it is not known whether it learns"
+)
+
 Epoch = Annotated[float, Field(ge=0, le=MOST_STEPS)]
 Sentence = Annotated[str, AfterValidator(printable)]
 """Text that is shown: on one line, without control characters."""

@@ -36,8 +36,10 @@ from cacr.training.rules import (
     WARMUP,
     default_batch,
     default_encoder,
+    default_first_layer,
     default_preset,
     default_size,
+    default_weights,
 )
 from cacr.views import PRESETS, Preset
 
@@ -182,7 +184,7 @@ def resolve(
     batch = choose("batch_size", default_batch(data.images, views))
     epochs = choose("epochs", EPOCHS)
     encoder = choose("encoder", default_encoder(size))
-    choose("weights", "kaiming" if has_weights_rule(encoder) and not settings.init else "paper")
+    choose("weights", default_weights(ours=has_weights_rule(encoder), continued=bool(settings.init)))
     choose("statistics", "fixed" if settings.init else "batch")
     choose("encoder_rate", CONTINUED_RATE if settings.init else 1.0)
     choose("width", NARROW if encoder == "small_alexnet" and device.type == "cpu" else FULL)
@@ -204,7 +206,7 @@ def resolve(
     as_moco_v3 = transformer and settings.framework == "momentum"
     choose("positions", "fixed" if as_moco_v3 else "learned")
     choose("patches", "frozen" if as_moco_v3 else "trained")
-    choose("first_layer", "random" if settings.init or known["patches"] == "frozen" else "whitened")
+    choose("first_layer", default_first_layer(continued=bool(settings.init), patches=known["patches"]))
     choose("sync_batch_norm", framework.sync_batch_norm)
     head = choose("head", framework.default_head(transformer))
     width = known["width"]

@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 from cacr.config import ResolvedSettings
 from cacr.encoders import patch_problem
 from cacr.training.resolve import Described
-from cacr.training.rules import ENOUGH_STEPS, FULL, LONG, NARROW, SIZES, SMALL_IMAGE
-
-LEAST_BATCH = 32
-"""Smallest batch that is chosen to save memory."""
+from cacr.training.rules import ENOUGH_STEPS, FULL, LEAST_BATCH, LONG, NARROW, SIZES, SMALL_IMAGE
 
 ENDLESS = 10**12
 """Number of steps if they cost nothing."""
