@@ -414,6 +414,18 @@ def test_python_gives_the_table_the_verdicts_and_the_figures(tmp_path: Path) -> 
         cacr.reproduce(item="table7", out=tmp_path)
 
 
+def test_at_the_papers_scale_numbers_are_compared_with_the_papers(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of("tableA3", scale="paper", seeds=2)
+    papers = {row: numbers[0] / 100 for row, numbers in plan.item.paper.items()}
+    far = list(papers)[-1]
+    _fill(plan, ledger, lambda place, seed: papers[place[0]] + (0.025 if place[0] == far else 0.009))
+    text = plan.text(ledger)
+    assert f"3 of 4 numbers are within 1 points of the paper's; not: {far}, CIFAR-10 (+2.50)." in text
+    _fill(plan, ledger, lambda place, seed: papers[place[0]])
+    assert "4 of 4 numbers are within 1 points of the paper's." in plan.text(ledger)
+    assert "of the paper's" not in Plan.of("tableA3", scale="mini", seeds=2).text(ledger)
+
+
 def test_bad_input_is_one_message(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "ledger")
     refused(run, ["reproduce", "tabel2"], "did you mean table")

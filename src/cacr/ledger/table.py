@@ -98,7 +98,8 @@ def table(
     """The whole section of an item."""
     columns = columns_at(item, scale)
     lines = [f"### {item.name}: {item.title}", "", _head(item, scale, match, tuned), ""]
-    lines += [*_rows(item, columns, filled), "", *(_claim(judged, scale) for judged in filled.judged), ""]
+    lines += [*_rows(item, columns, filled), *(_agreement(item, filled) if scale == "paper" else ()), ""]
+    lines += [*(_claim(judged, scale) for judged in filled.judged), ""]
     lines += [*_lengths(filled), *chosen_in_words(chosen)]
     if missing := len({cell.digest for cell in filled.missing}):
         lines.append(f"Incomplete: {missing} cells have not been run, or failed.")
@@ -115,7 +116,7 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
     if scale == "smoke":
         return f"{item.quantity} after a few steps on digits: this only shows that everything runs."
     if scale == "paper":
-        return f"{item.quantity} at the paper's scale; its tolerance is {item.tolerance:g} points. Needs: {item.needs}."
+        return f"{item.quantity} at the paper's scale. Needs: {item.needs}."
     values = "settings tuned on held-out training images" if tuned else "the paper's temperatures, t+ and t-"
     if item.timed_steps:
         equal = f"{item.timed_steps} steps in every row"
@@ -148,6 +149,25 @@ def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
             cells.append(_cell(scores, quoted, digits) + _drop(base, scores))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
+
+
+def _agreement(item: Item, filled: Filled) -> list[str]:
+    """How many numbers agree with the paper's within the tolerance, and the differences of the others."""
+    if item.quantity.startswith("seconds"):
+        return []
+    apart = {
+        (name, column.name): fmean(scores.values()) - quoted
+        for name, numbers in item.paper.items()
+        for column, quoted in zip(item.columns, numbers, strict=True)
+        if quoted is not None and (scores := filled.scores.get((name, column.name)))
+    }
+    if not apart:
+        return []
+    others = [
+        f"{row}, {column} ({by:+.2f})" for (row, column), by in apart.items() if abs(by) > item.tolerance
+    ]
+    agree = f"{len(apart) - len(others)} of {len(apart)} numbers are within {item.tolerance:g} points of the paper's"
+    return ["", f"{agree}; not: {'; '.join(others)}." if others else f"{agree}."]
 
 
 def _cell(scores: Mapping[int, float], paper: float | None, digits: int) -> str:
