@@ -63,6 +63,7 @@ CHARTS = (
     ),
     Chart("scale", "scale of the cosines", "CLIP's learned temperature, as 1 / temperature."),
     Chart("knn", "online kNN accuracy", "Nearest neighbours vote on held-out images.", zero=True),
+    Chart("probe", "accuracy of a linear classifier", "A new one is trained at each point.", zero=True),
     Chart(
         "entropy",
         "conditional entropy H(X⁻|X)",

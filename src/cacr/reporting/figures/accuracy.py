@@ -15,6 +15,7 @@ from cacr.reporting.figures.varied import VARIED, Varied, comparable
 from cacr.runs.run import Run
 
 ONLINE = "kNN on the held-out images, during training"
+PROBED = "linear classifiers on the test images, during training"
 
 
 def drawn_protocols() -> list[str]:
@@ -24,20 +25,21 @@ def drawn_protocols() -> list[str]:
 
 @register_figure("accuracy-epoch", "accuracy over epochs, all runs in one plot")
 def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
-    """The online kNN of each run.
+    """The linear classifiers of ``probe_every_epochs`` or ``probe_every_steps`` if a run has some, else the online kNN.
 
     Raises:
         UserError: no run has labels.
     """
-    labelled = [run for run in runs if run.points("knn")]
+    metric, title = ("probe", PROBED) if any(run.points("probe") for run in runs) else ("knn", ONLINE)
+    labelled = [run for run in runs if run.points(metric)]
     if not labelled:
         raise UserError("no run has measured an accuracy: its images have no labels, or diagnostics were off")
     figure, axes = lines_figure(len(labelled))
     for number, run in enumerate(labelled):
-        points = [(epoch, 100 * value) for epoch, value in run.points("knn")]
+        points = [(epoch, 100 * value) for epoch, value in run.points(metric)]
         axes.plot(*zip(*points, strict=True), label=label(run.name), **line_style(number))
     plain_axes(axes, x="epoch", y="accuracy in %")
-    axes.set_title(ONLINE, fontsize=9)
+    axes.set_title(title, fontsize=9)
     legend(axes)
     return figure
 
