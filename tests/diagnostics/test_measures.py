@@ -16,12 +16,19 @@ LOGGED = {"step", "epoch", "lr", "images_per_second", "data_wait", "knn", "trivi
 """Figures of every run beside those of its embeddings."""
 
 
+@pytest.fixture(params=[1024, 7])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All images in one block, or in several of which the last is smaller."""
+    monkeypatch.setattr("cacr.diagnostics.measures.BLOCK", request.param)
+
+
 def _unit(views: int, images: int, dim: int, seed: int = 0) -> np.ndarray:
     z = np.random.default_rng(seed).normal(size=(views, images, dim))
     z[1:] = z[0] + 0.3 * z[1:]  # views of one image are alike
     return z / np.linalg.norm(z, axis=-1, keepdims=True)
 
 
+@pytest.mark.usefixtures("blocks")
 def test_distances_and_alignment() -> None:
     z = _unit(3, 20, 6)
     found = measure_embeddings(torch.from_numpy(z))
@@ -98,6 +105,7 @@ def test_a_point_has_the_largest_entropy_and_no_spread() -> None:
     assert found["effective_rank"] < 1.01
 
 
+@pytest.mark.usefixtures("blocks")
 def test_online_knn_votes_among_the_other_images() -> None:
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 3, 40)
@@ -113,6 +121,7 @@ def test_online_knn_votes_among_the_other_images() -> None:
     assert online_knn(torch.from_numpy(3 * x), torch.from_numpy(labels)) == right / 40
 
 
+@pytest.mark.usefixtures("blocks")
 def test_online_knn_reads_the_features_of_many_images() -> None:
     """What tells the classes apart is small beside a common part and a direction that varies for another reason."""
     rng = np.random.default_rng(2)

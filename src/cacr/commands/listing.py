@@ -21,7 +21,7 @@ from cacr.exporting import FORMATS
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.methods import METHODS
-from cacr.registry import Registry, UnknownNameError
+from cacr.registry import Registry, UnknownNameError, nearest
 from cacr.reporting.figures import FIGURES
 from cacr.sorting.select import WAYS
 from cacr.training.check import objective_option_names
@@ -38,7 +38,8 @@ def listing(kind: str | None = None) -> list[Table]:
     if kind is None:
         return [make() for make in KINDS.values()]
     if kind not in KINDS:
-        raise UnknownNameError(f"{kind!r} cannot be listed; use one of: {', '.join(KINDS)}")
+        hint = nearest(kind, list(KINDS))
+        raise UnknownNameError(f"{kind!r} cannot be listed; {hint} What can be: {', '.join(KINDS)}")
     return [KINDS[kind]()]
 
 

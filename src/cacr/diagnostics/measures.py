@@ -22,6 +22,9 @@ MINIBATCH = 128
 T_POS, T_NEG = 1.0, 2.0
 """t+ and t- of the entropies: the same for every run, so that runs are comparable."""
 
+BLOCK = 1024
+"""Images that are compared with all others at a time: memory grows linearly with the number of measured images."""
+
 NEIGHBOURS, TEMPERATURE = 20, 0.07
 """The online kNN: number of neighbours that vote, each with exp(cosine / temperature)."""
 
@@ -62,7 +65,7 @@ def measure_embeddings(z: Tensor, *, t_pos: float = T_POS, t_neg: float = T_NEG)
             lambda batch: _reversed(batch, t_pos, t_neg),
         )
     )
-    near, far = _positive_distances(z), _negative_distances(z[0])
+    near, (far, far_std) = _positive_distances(z), _negative_distances(z[0])
     return {
         "entropy": entropy,
         "max_entropy": most,
@@ -72,8 +75,8 @@ def measure_embeddings(z: Tensor, *, t_pos: float = T_POS, t_neg: float = T_NEG)
         "effective_rank": effective_rank(z[0]),
         "positive_distance": near.mean().item(),
         "positive_distance_std": near.std(unbiased=False).item(),
-        "negative_distance": far.mean().item(),
-        "negative_distance_std": far.std(unbiased=False).item(),
+        "negative_distance": far,
+        "negative_distance_std": far_std,
         "positive_entropy": positive,
         "reversed_forces": wrong,
     }
@@ -109,8 +112,12 @@ def online_knn(features: Tensor, labels: Tensor) -> float:
         labels: (n,) numbers of the classes.
     """
     x = unit(fit_reader(features)(features))
-    cosines = (x @ x.T).fill_diagonal_(-torch.inf)
-    near, index = cosines.topk(min(NEIGHBOURS, len(x) - 1), dim=1)
+    found = []
+    for begin in range(0, len(x), BLOCK):
+        cosines = x[begin : begin + BLOCK] @ x.T
+        cosines.diagonal(begin).fill_(-torch.inf)  # an image is not its own neighbour
+        found.append(cosines.topk(min(NEIGHBOURS, len(x) - 1), dim=1))
+    near, index = (torch.cat(parts) for parts in zip(*found, strict=True))
     _, labels = torch.unique(labels, return_inverse=True)  # numbers of classes may have gaps
     classes = int(labels.max()) + 1
     score = vote(near, labels[index], classes=classes, temperature=TEMPERATURE, shares=False)
@@ -136,7 +143,12 @@ def _positive_distances(z: Tensor) -> Tensor:
     return (z[first] - z[second]).square().sum(-1)
 
 
-def _negative_distances(x: Tensor) -> Tensor:
-    """D of each pair of images, from unit vectors (n, dim)."""
-    first, second = torch.triu_indices(len(x), len(x), 1, device=x.device)
-    return (2 - 2 * x @ x.T).clamp_min(0)[first, second]
+def _negative_distances(x: Tensor) -> tuple[float, float]:
+    """Mean and standard deviation of D over all pairs of images, from unit vectors (n, dim)."""
+    total = torch.zeros(2, dtype=torch.float64, device=x.device)
+    for begin in range(0, len(x), BLOCK):
+        apart = (2 - 2 * x[begin : begin + BLOCK] @ x.T).clamp_min(0).double()
+        apart.diagonal(begin).zero_()
+        total += torch.stack([apart.sum(), apart.square().sum()])
+    mean, square = (total / (len(x) * (len(x) - 1))).tolist()
+    return mean, max(0.0, square - mean**2) ** 0.5
