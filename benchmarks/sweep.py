@@ -20,10 +20,12 @@ import json
 import os
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from _cells import once
 from _sets import CHOSEN_ON, TESTED_ON, prepare
 
 RESULTS = Path(__file__).parent / "results" / "sweep"
@@ -169,22 +171,26 @@ def cell_file(arm: str, name: str, seed: int, minutes: float) -> Path:
 
 
 def run_cell(arm: str, settings: dict[str, Any], name: str, seed: int, options: argparse.Namespace) -> None:
-    """Train and judge one arm on one set, unless somebody did or does it."""
+    """Train and judge one arm on one set, unless another process did or does it."""
     file = cell_file(arm, name, seed, options.minutes)
-    claimed = options.work / "claimed" / file.stem
-    claimed.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists() or claimed.exists():
-        return
-    claimed.touch()
+    once(file, options.work, partial(trained_cell, arm, settings, name, seed, file.stem, options))
+
+
+def trained_cell(
+    arm: str, settings: dict[str, Any], name: str, seed: int, title: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """The result of a cell; the training continues where it was stopped."""
     from cacr.data import open_source
     from cacr.diagnostics.observer import observe
+    from cacr.runs.folder import RunFolder
     from cacr.runs.run import Run
+    from cacr.training.diverged import DivergedError
     from cacr.training.pretrain import pretrain
 
     parts = prepare(name, options.data, options.work / "sets")
     seconds = step_seconds(settings, parts.fit)
     steps = max(10, round(60 * options.minutes / seconds))
-    run = options.work / "runs" / file.stem
+    run = options.work / "runs" / title
     started = time.process_time()
     values = settings | {
         "data": parts.fit,
@@ -194,18 +200,19 @@ def run_cell(arm: str, settings: dict[str, Any], name: str, seed: int, options: 
         "held_out": 0,
     }
     values["measure_every_epochs"] = looks(parts.fit, settings, steps)
+    resume = RunFolder(run).holds_run
     try:
-        if pretrain(values, run, observe=observe).status == "interrupted":
-            claimed.unlink()
+        if pretrain({} if resume else values, run, resume=resume, observe=observe).status == "interrupted":
             raise SystemExit(130)
         figures = judge(run, parts.fit, parts.judge, seed, _start_file(settings, name, seed, options.work))
         figures["measured"] = json.loads((run / "diagnostics" / "how.json").read_text())["images"]
         figures["judged on"] = len(open_source(parts.judge))
         verdict = Run.open(run).verdict
         rows = [row for row in Run.open(run).rows if "effective_rank" in row]
-    except Exception as error:  # an arm that fails is a result too
-        figures, verdict, rows = {"failed": f"{type(error).__name__}: {error}"}, None, []
-    result = {
+    except DivergedError as error:  # an arm that diverges is a result too
+        figures, verdict, rows = {"failed": error.what}, None, []
+    print(title, {k: v for k, v in figures.items() if not isinstance(v, dict)}, flush=True)
+    return {
         "arm": arm,
         "set": name,
         "seed": seed,
@@ -214,15 +221,11 @@ def run_cell(arm: str, settings: dict[str, Any], name: str, seed: int, options: 
         "steps": steps,
         "step_seconds": round(seconds, 4),
         "processor_seconds": round(time.process_time() - started, 1),
-        "precision": Run.open(run).settings.precision if rows else None,
+        "precision": Run.open(run).settings.precision,
         "verdict": verdict.verdict if verdict else None,
         **figures,
         "rows": rows,
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + "\n")
-    claimed.unlink()
-    print(file.stem, {k: v for k, v in figures.items() if not isinstance(v, dict)}, flush=True)
 
 
 def looks(data: str, settings: dict[str, Any], steps: int) -> int:

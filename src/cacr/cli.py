@@ -11,6 +11,7 @@ import typer
 
 from cacr import __version__
 from cacr.commands import encoders, reproducing, showing, sorting, training
+from cacr.commands.plain import PlainCommand, PlainGroup
 from cacr.distributed import first_to_say
 from cacr.errors import StoppedError, UserError, refusal
 
@@ -24,7 +25,8 @@ STOPPED = 130
 """Exit code after Ctrl-C, as in shells."""
 
 app = typer.Typer(
-    help="Self-supervised image representations with contrastive attraction and repulsion.",
+    cls=PlainGroup,
+    help="Train image encoders without labels, measure them, and use them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,23 +34,25 @@ app = typer.Typer(
 )
 
 # In the order in which `cacr --help` lists them.
-app.command()(training.demo)
-app.command()(training.pretrain)
-app.command()(encoders.evaluate)
-app.command()(encoders.embed)
-app.command()(encoders.search)
-app.command()(sorting.select)
-app.command()(sorting.predict)
-app.command()(sorting.group)
-app.command()(encoders.export)
-app.command()(showing.compare)
-app.command()(showing.report)
-app.command()(showing.figures)
-app.command()(showing.views)
-app.command()(reproducing.reproduce)
-app.command(name="list")(showing.list_all)
-app.command()(showing.doctor)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(showing.bench)
+app.command(cls=PlainCommand)(training.demo)
+app.command(cls=PlainCommand)(training.pretrain)
+app.command(cls=PlainCommand)(encoders.evaluate)
+app.command(cls=PlainCommand)(encoders.embed)
+app.command(cls=PlainCommand)(encoders.search)
+app.command(cls=PlainCommand)(sorting.select)
+app.command(cls=PlainCommand)(sorting.predict)
+app.command(cls=PlainCommand)(sorting.group)
+app.command(cls=PlainCommand)(encoders.export)
+app.command(cls=PlainCommand)(showing.compare)
+app.command(cls=PlainCommand)(showing.report)
+app.command(cls=PlainCommand)(showing.figures)
+app.command(cls=PlainCommand)(showing.views)
+app.command(cls=PlainCommand)(reproducing.reproduce)
+app.command(name="list", cls=PlainCommand)(showing.list_all)
+app.command(cls=PlainCommand)(showing.doctor)
+app.command(cls=PlainCommand, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    showing.bench
+)
 
 
 def main() -> None:

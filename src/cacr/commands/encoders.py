@@ -69,7 +69,11 @@ def evaluate(
     ] = "knn,linear",
     against: Annotated[
         Path | None,
-        typer.Option(parser=path, help="A second encoder to compare with: mean scores and number of wins."),
+        typer.Option(
+            parser=path,
+            metavar="PATH",
+            help="A second encoder to compare with: mean scores and number of wins.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Try fewer settings in protocols that search for the best ones.")
@@ -138,7 +142,9 @@ def embed(
     data: Annotated[
         str, typer.Argument(help="A folder of images, or the name of a data set; see `cacr list sources`.")
     ],
-    out: Annotated[Path, typer.Option(parser=path, help="File to write: .npz, .parquet or .csv.")],
+    out: Annotated[
+        Path, typer.Option(parser=path, metavar="PATH", help="File to write: .npz, .parquet or .csv.")
+    ],
     reader: Annotated[
         str | None,
         typer.Option(
@@ -197,12 +203,14 @@ def search(
     ],
     k: Annotated[int, typer.Option("--k", min=1, help="Number of images to find.")] = 10,
     out: Annotated[
-        Path | None, typer.Option(parser=path, help="Also draw the images found: .png, .jpg or .webp.")
+        Path | None,
+        typer.Option(parser=path, metavar="PATH", help="Also draw the images found: .png, .jpg or .webp."),
     ] = None,
     features: Annotated[
         Path | None,
         typer.Option(
             parser=path,
+            metavar="PATH",
             help="Stored features of the data (`cacr embed RUN DATA --out F.npz`), for a fast search.",
         ),
     ] = None,
@@ -282,7 +290,10 @@ def export(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(parser=path, help="File to write: .safetensors, .onnx or .pth; for hub a folder.")
+        Path,
+        typer.Option(
+            parser=path, metavar="PATH", help="File to write: .safetensors, .onnx or .pth; for hub a folder."
+        ),
     ],
     download: Download = False,
 ) -> None:

@@ -45,10 +45,14 @@ def reproduce(
     out: Annotated[
         Path,
         typer.Option(
-            parser=path, help="Folder of the ledger: keep cells/ and choices/; runs/ can be deleted."
+            parser=path,
+            metavar="PATH",
+            help="Folder of the ledger: keep cells/ and choices/; runs/ can be deleted.",
         ),
     ] = Path("ledger"),
-    data_root: Annotated[Path, typer.Option(parser=path, help="Folder of named data sets.")] = Path("data"),
+    data_root: Annotated[
+        Path, typer.Option(parser=path, metavar="PATH", help="Folder of named data sets.")
+    ] = Path("data"),
     download: Download = False,
     jobs: Annotated[
         int,

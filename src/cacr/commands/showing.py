@@ -25,7 +25,9 @@ def compare(
         list[Path],
         typer.Argument(parser=path, help="Run folders or other encoders; all are compared with the first."),
     ],
-    out: Annotated[Path | None, typer.Option(parser=path, help="Also write the comparison: .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=path, metavar="PATH", help="Also write the comparison: .json.")
+    ] = None,
 ) -> None:
     """Compare runs over seeds: mean, spread, a paired test, the training budget.
 
@@ -50,7 +52,11 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(parser=path, help="HTML file (default for a single run: report.html in its folder)."),
+        typer.Option(
+            parser=path,
+            metavar="PATH",
+            help="HTML file (default for a single run: report.html in its folder).",
+        ),
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="Data whose images the map shows (default: the data of the first run).")
@@ -93,7 +99,9 @@ def figures(
     out: Annotated[
         Path | None,
         typer.Option(
-            parser=path, help="Folder for the files (default: figures/ in the run, or here for several)."
+            parser=path,
+            metavar="PATH",
+            help="Folder for the files (default: figures/ in the run, or here for several).",
         ),
     ] = None,
     only: Annotated[
@@ -124,7 +132,10 @@ def figures(
 def views(
     context: typer.Context,
     out: Annotated[
-        Path, typer.Option(parser=path, help="Picture to write: .png, .jpg or .webp; it must not exist.")
+        Path,
+        typer.Option(
+            parser=path, metavar="PATH", help="Picture to write: .png, .jpg or .webp; it must not exist."
+        ),
     ],
     data: Annotated[
         str | None,
@@ -144,7 +155,8 @@ def views(
     download: Download = False,
     assignments: SetOption = None,
     config: Annotated[
-        Path | None, typer.Option(parser=path, help="YAML file of settings, or the config.yaml of a run.")
+        Path | None,
+        typer.Option(parser=path, metavar="PATH", help="YAML file of settings, or the config.yaml of a run."),
     ] = None,
 ) -> None:
     """Draw the views of the first images of a run: one row per image, one column per view.

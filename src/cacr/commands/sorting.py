@@ -26,6 +26,7 @@ FeaturesOption = Annotated[
     Path | None,
     typer.Option(
         parser=path,
+        metavar="PATH",
         help="Stored features of the data (`cacr embed RUN DATA --out F.npz`), instead of encoding images.",
     ),
 ]
@@ -39,7 +40,9 @@ def select(
     out: Annotated[
         Path,
         typer.Option(
-            parser=path, help="List to write: .csv; the contact sheet gets the same name with .html."
+            parser=path,
+            metavar="PATH",
+            help="List to write: .csv; the contact sheet gets the same name with .html.",
         ),
     ],
     by: Annotated[
@@ -145,7 +148,10 @@ def predict(
     run: EncoderArgument,
     data: DataArgument,
     out: Annotated[
-        Path, typer.Option(parser=path, help="Predictions to write, the least certain first: .csv.")
+        Path,
+        typer.Option(
+            parser=path, metavar="PATH", help="Predictions to write, the least certain first: .csv."
+        ),
     ],
     labels: LabelsOption = None,
     classes: Annotated[
@@ -245,7 +251,11 @@ def group(
     data: DataArgument,
     out: Annotated[
         Path,
-        typer.Option(parser=path, help="Groups to write: .csv; the gallery gets the same name with .html."),
+        typer.Option(
+            parser=path,
+            metavar="PATH",
+            help="Groups to write: .csv; the gallery gets the same name with .html.",
+        ),
     ],
     number: Annotated[
         str, typer.Option(metavar="N", help="Number of groups; auto: the number with the clearest groups.")

@@ -25,9 +25,9 @@ STOPPED = 2
 
 
 def demo(
-    out: Annotated[Path, typer.Option(parser=path, help="Run folder; an existing demo is continued.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(parser=path, metavar="PATH", help="Run folder; an existing demo is continued.")
+    ] = Path("runs/demo"),
 ) -> None:
     """Try cacr in a few minutes: pretrain on handwritten digits, compare with two baselines, write a report."""
     from cacr.commands.demo import run_demo
@@ -44,7 +44,11 @@ def pretrain(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(parser=path, help="Run folder, new or empty; with --resume, the folder of the run."),
+        typer.Option(
+            parser=path,
+            metavar="PATH",
+            help="Run folder, new or empty; with --resume, the folder of the run.",
+        ),
     ] = None,
     method: Annotated[str | None, pretrain_setting("method")] = None,
     recipe: Annotated[str | None, pretrain_setting("recipe")] = None,
@@ -77,12 +81,14 @@ def pretrain(
     download: Download = False,
     assignments: SetOption = None,
     config: Annotated[
-        Path | None, typer.Option(parser=path, help="YAML file of settings; flags override it.")
+        Path | None,
+        typer.Option(parser=path, metavar="PATH", help="YAML file of settings; flags override it."),
     ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
             parser=path,
+            metavar="PATH",
             help="Copy the settings of another run, including its number of steps; flags override them.",
         ),
     ] = None,
