@@ -10,7 +10,9 @@ START = {"strong_rank": 0.1, "feature_rank": 100.0}
 
 
 def _outcome(found: float, kept: float = 1.0, **labels: float) -> str | None:
-    now = {"strong_rank": 0.1 * found, "feature_rank": 100.0 * kept}
+    """``found`` is a factor on the odds of finding an image: 1 to 9 before training."""
+    odds = found / 9
+    now = {"strong_rank": odds / (1 + odds), "feature_rank": 100.0 * kept}
     before = dict(START)
     if labels:
         now["knn"], before["knn"] = labels["knn"], labels["before"]
@@ -32,6 +34,24 @@ def _outcome(found: float, kept: float = 1.0, **labels: float) -> str | None:
 )
 def test_stronger_views_decide_without_labels(found: float, kept: float, outcome: str) -> None:
     assert _outcome(found, kept) == outcome
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome"),
+    [
+        (0.5, 0.8, "better"),
+        (0.5, 0.52, "no better"),
+        (0.9, 0.97, "better"),
+        (0.9, 0.6, "worse"),
+        (1.0, 1.0, "no better"),
+    ],
+)
+def test_a_good_start_can_still_become_better(before: float, now: float, outcome: str) -> None:
+    """A factor on the rank itself could not exceed 2 here."""
+    ranks = [{"strong_rank": rank, "feature_rank": 100.0} for rank in (before, now)]
+    judged = gain(ranks[0], ranks[1], images=400)
+    assert judged is not None
+    assert judged.outcome == outcome
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,14 @@ def test_every_row_has_as_many_trials_and_none_looks_at_test_labels() -> None:
                 assert settings.items() <= cell.settings.items()
 
 
+def test_trials_of_all_rows_have_the_same_rates_per_step() -> None:
+    """``base_lr`` is for 256 images: rows with more images per step must not get larger rates by that."""
+    sheet = sheet_of(ITEMS["table2"], "mini", [0], tune=True)
+    for tried in sheet.trials.values():
+        found = {s["base_lr"] * cell.settings["batch_size"] / 256 for s, cell in tried}
+        assert sorted(found) == pytest.approx(RATES)
+
+
 def test_the_best_trial_decides_and_a_failed_one_does_not(tmp_path: Path) -> None:
     ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=2, tune=True)
     trials = plan.sheet(ledger)[0].trials
@@ -189,10 +197,10 @@ def test_the_best_trial_decides_and_a_failed_one_does_not(tmp_path: Path) -> Non
             else:
                 ledger.keep(cell, _record(cell, 0.1 * number))
     sheet, chosen = plan.sheet(ledger)
-    assert chosen["ours", "regular"] == {"base_lr": RATES[2], "t_neg": 1.0}  # the last but one
-    assert chosen["theirs", "skewed"] == {"base_lr": RATES[2], "temperature": 0.5}
+    assert chosen["ours", "regular"] == {"base_lr": 1.08, "t_neg": 1.0}  # the last but one
+    assert chosen["theirs", "skewed"] == {"base_lr": 1.08, "temperature": 0.5}
     assert len(sheet.cells) == 4 * 2
-    assert all(cell.settings["base_lr"] == RATES[2] for cell in sheet.cells.values())
+    assert all(cell.settings["base_lr"] == 1.08 for cell in sheet.cells.values())
     assert "held_out" not in next(iter(sheet.cells.values())).evaluation
     assert "theirs, skewed: base_lr=1.08 temperature=0.5" in plan.text(ledger)
 

@@ -8,15 +8,15 @@ _Row = Mapping[str, Any]
 
 Outcome = Literal["better", "no better", "worse", "not clear"]
 
-FOUND, LOST = 2.4, 0.75
-"""Factors on how often a stronger view finds its image, compared with before training: *better* from the first factor
-on, *worse* below the second."""
+FOUND, LOST = 2.8, 0.75
+"""Factors on the odds that a stronger view finds its image, compared with before training: *better* from the first
+factor on, *worse* below the second."""
 
 NARROWED = 0.6
 """If features vary in less than this share of the dimensions before training, finding images does not count as better:
 features that keep only one property, such as a colour, can find an image by it."""
 
-FAINTLY = 2.0
+FAINTLY = 2.3
 """*No better* up to this factor; between it and :data:`FOUND` the result is not clear."""
 
 DEVIATIONS = 2.0
@@ -49,8 +49,9 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
 
     Labels decide if there are any and the difference is larger than chance: with p and q the shares of n images whose
     neighbours are right now and before, |p - q| > 2 sqrt((p (1 - p) + q (1 - q)) / n). Otherwise stronger views
-    decide: by how much the mean reciprocal rank at which they find their image has grown, if the features do not vary
-    in far fewer dimensions than before.
+    decide, if the features do not vary in far fewer dimensions than before: with r the mean reciprocal rank at which
+    they find their image, by how much the odds r / (1 - r) have grown. Odds can grow from any start, also from a good
+    one, where r itself has no room.
 
     For a run with captions, only captions decide, in the same way: p and q are then the shares of images and captions
     that find each other. Features may be unchanged: this is so if the image encoder is not trained.
@@ -69,7 +70,7 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
         return _by_captions(start, now, images)
     if not (start.keys() & now.keys()) >= {"strong_rank", "feature_rank"}:
         return None
-    found = float(now["strong_rank"] / max(start["strong_rank"], 1e-12))
+    found = _odds(now["strong_rank"], images) / _odds(start["strong_rank"], images)
     kept = float(now["feature_rank"] / max(start["feature_rank"], 1e-12))
     evidence = [
         f"strongly changed views find their image at a mean reciprocal rank of {now['strong_rank']:.2f}; before "
@@ -90,6 +91,13 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
     if labelled and outcome == "better" and _by_labels(now["knn"], start["knn"], images, DOUBT) == "worse":
         outcome = "not clear"
     return Gain(outcome, evidence)
+
+
+def _odds(rank: float, images: int) -> float:
+    """r / (1 - r) of a mean reciprocal rank among ``images`` images; r is kept half an image away from 0 and 1."""
+    edge = 1 / (2 * images)
+    inside = min(max(float(rank), edge), 1 - edge)
+    return inside / (1 - inside)
 
 
 def _by_captions(start: _Row, now: _Row, images: int) -> Gain:
@@ -115,7 +123,7 @@ def _by_labels(
 
 
 def _by_views(found: float, kept: float) -> Outcome:
-    """What stronger views say, as factors relative to before training."""
+    """What stronger views say: factors of the odds and of the dimensions, relative to before training."""
     if found >= FOUND and kept >= NARROWED:
         return "better"
     if found < LOST or kept < NARROWED / 2:

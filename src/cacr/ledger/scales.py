@@ -63,8 +63,9 @@ _OF_START = (
 _OF_METHOD = ("head", "dim", "optimizer", "base_lr", "weight_decay", "views")
 """Settings that belong to a method, if a row names one."""
 
-RATES = (0.12, 0.36, 1.08)
-"""``base_lr`` values of the trials of ``--tune``."""
+RATES = (0.06, 0.18, 0.54)
+"""Learning rates of the trials of ``--tune``, per step: a step has equally many views in every row, whatever the number
+of images."""
 
 TRIAL_SEED = 1000
 """Seed of all trials; seeds of reported cells are small."""
@@ -208,7 +209,9 @@ def trials_of(row: Row) -> list[dict[str, Any]]:
     All rows of an item have as many values, so that the comparison is fair.
     """
     own = [{name: value} for name, values in row.tuned.items() for value in values]
-    return [{"base_lr": rate, **each} for rate in RATES for each in own or [{}]]
+    images = row.settings.get("batch_size", MINI["batch_size"])
+    rates = [round(rate * 256 / images, 6) for rate in RATES]  # ``base_lr`` is for 256 images
+    return [{"base_lr": rate, **each} for rate in rates for each in own or [{}]]
 
 
 def _trial(row: Row, column: Column, scale: Scale, match: Match, tried: Mapping[str, Any]) -> Cell:
