@@ -1,9 +1,26 @@
 """Cells of a benchmark: one small JSON file each, which several processes can work on together."""
 
+import fcntl
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from cacr.files import write_atomically
+
+
+@contextmanager
+def at_work(lock: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether no other process is in the same block; a process that dies leaves it, however it dies."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
 def once(file: Path, work: Path, make: Callable[[], dict[str, Any]]) -> None:
@@ -11,20 +28,11 @@ def once(file: Path, work: Path, make: Callable[[], dict[str, Any]]) -> None:
 
     Args:
         file: the cell.
-        work: a folder that the processes share, for the claims.
-        make: computes what the file is to hold; if it raises, the cell is free again.
+        work: a folder that the processes share, for the locks.
+        make: computes the content of the file; if it raises, the cell is free again.
     """
-    claimed = work / "claimed" / file.stem
-    claimed.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists():
-        return
-    try:
-        claimed.touch(exist_ok=False)
-    except FileExistsError:
-        return
-    try:
-        result = make()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(result, indent=1) + "\n")
-    finally:
-        claimed.unlink()
+    with at_work(work / "locks" / f"{file.stem}.lock") as free:
+        if free and not file.exists():
+            result = make()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, (json.dumps(result, indent=1) + "\n").encode())

@@ -17,17 +17,15 @@ neither begins a method that the other is at. They take one thread each.
 """
 
 import argparse
-import fcntl
 import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from _cells import at_work
 from _sets import prepare
 
 RESULTS = Path(__file__).parent / "results" / "methods"
@@ -67,20 +65,7 @@ def main() -> None:
             if free:
                 run_method(method, options)
             else:
-                print(f"{method}: another process is at it", flush=True)
-
-
-@contextmanager
-def at_work(lock: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Whether no other process is in the same block; a process that dies leaves it, however it dies."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+                print(f"{method}: another process works on it", flush=True)
 
 
 def run_method(method: str, options: argparse.Namespace) -> None:

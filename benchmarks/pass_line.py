@@ -18,14 +18,17 @@ one small JSON file; finished cells are not repeated. On an idle machine, one ce
 import argparse
 import json
 import math
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from _cells import once
 from _sets import CHOSEN_ON, TESTED_ON, photo_folders, prepare
 
 RESULTS = Path(__file__).parent / "results" / "pass_line"
@@ -58,13 +61,15 @@ def main() -> None:
 
 
 def run_cell(name: str, seed: int, options: argparse.Namespace) -> None:
-    """Train and evaluate on one set, unless somebody did or does it."""
+    """Train and evaluate on one set, unless another process did or does it."""
     file = RESULTS / f"{name}-{options.time}-{seed}.json"
-    run = options.work / file.stem
-    if file.exists() or run.exists():
-        return
+    once(file, options.work, partial(trained_cell, name, seed, options.work / file.stem, options))
+
+
+def trained_cell(name: str, seed: int, run: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The result of a cell; a run that was interrupted starts again, because its time counts."""
     train, test = images_of(name, options)
-    options.work.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "cacr", "pretrain", train, "--out", str(run)]
     command += ["--time", options.time, "--seed", str(seed)]
     started = time.monotonic()
@@ -86,9 +91,8 @@ def run_cell(name: str, seed: int, options: argparse.Namespace) -> None:
     }
     for protocol, more in MEASURES.items():
         result[protocol] = measure(run, train, test, protocol, seed, more)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + "\n")
-    print(file.stem, json.dumps(result["linear"]), json.dumps(result["knn"]), result["verdict"], flush=True)
+    print(run.name, json.dumps(result["linear"]), json.dumps(result["knn"]), result["verdict"], flush=True)
+    return result
 
 
 def measure_pretrained(name: str, options: argparse.Namespace) -> None:

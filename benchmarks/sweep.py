@@ -381,7 +381,10 @@ def cells_of(arm: str, name: str, minutes: float) -> list[dict[str, Any]]:
 
 
 def print_table(block: str, sets: list[str], minutes: float) -> None:
-    """One row per arm: kNN (as the sweep reads it) and accuracy from 10 labels per class, per set, beside the start."""
+    """One row per arm: kNN (as the sweep reads it) and accuracy from 10 labels per class, per set, beside the start.
+
+    Only seed 0 counts in the two means, because not all arms have others; each set shows the mean over its seeds.
+    """
     decides, arms = BLOCKS[block]
     print(f"\n### {block}: {decides}\n")
     print("| arm | " + " | ".join(sets) + " | mean kNN | mean, 10 labels |")
@@ -394,11 +397,18 @@ def print_table(block: str, sets: list[str], minutes: float) -> None:
                 continue
             knn, start = (mean(c[f"{s} knn"][READ] for c in cells) for s in ("encoder", "start"))
             ridge, before = (mean(c[f"{s} ridge"] for c in cells) for s in ("encoder", "start"))
-            knns.append(knn)
-            ridges.append(ridge)
-            texts.append(f"{100 * knn:.1f} ({100 * start:.1f}) / {100 * ridge:.1f} ({100 * before:.1f})")
+            knns.append(cells[0]["encoder knn"][READ])
+            ridges.append(cells[0]["encoder ridge"])
+            seeds = f" [{len(cells)} seeds]" if len(cells) > 1 else ""
+            texts.append(
+                f"{100 * knn:.1f} ({100 * start:.1f}) / {100 * ridge:.1f} ({100 * before:.1f}){seeds}"
+            )
         means = [f"{100 * mean(v):.1f}" if len(v) == len(sets) else "" for v in (knns, ridges)]
         print(f"| {arm} | " + " | ".join(texts + means) + " |")
+    pixels = [json.loads((RESULTS / f"pixels-{name}.json").read_text()) for name in sets]
+    knns, ridges = [found["knn"][READ] for found in pixels], [found["ridge"] for found in pixels]
+    texts = [f"{100 * knn:.1f} / {100 * ridge:.1f}" for knn, ridge in zip(knns, ridges, strict=True)]
+    print("| raw pixels | " + " | ".join(texts) + f" | {100 * mean(knns):.1f} | {100 * mean(ridges):.1f} |")
 
 
 def print_readers(sets: list[str], minutes: float) -> None:

@@ -108,11 +108,13 @@ def tuned(name: str, parts: Parts, options: argparse.Namespace) -> dict[str, Any
     trials = [
         {"rate": rate, "temperature": temperature, "weights": "kaiming"} for rate, temperature in TRIALS
     ]
-    for number, values in enumerate(trials):
-        train = partial(alone, name, parts.fit, parts.judge, options.trial_minutes, 0, values)
-        cell(f"trial {number}", name, options.trial_minutes, 0, train, options.work)
     files = [cell_file(f"trial {number}", name, options.trial_minutes, 0) for number in range(len(trials))]
-    while not all(file.exists() for file in files):
+    while True:
+        for number, values in enumerate(trials):  # those that no other process runs
+            train = partial(alone, name, parts.fit, parts.judge, options.trial_minutes, 0, values)
+            cell(f"trial {number}", name, options.trial_minutes, 0, train, options.work)
+        if all(file.exists() for file in files):
+            break
         time.sleep(POLL)
     results = [json.loads(file.read_text()) for file in files]
     scores = [result["knn"][READ] + result["ridge"] for result in results]
