@@ -94,7 +94,7 @@ def gain(start: _Row, now: _Row, *, images: int) -> Gain | None:
 
 
 def _odds(rank: float, images: int) -> float:
-    """The odds r / (1 - r) of a mean reciprocal rank among ``images`` images; r is kept half an image away from 0 and 1."""
+    """The odds r / (1 - r) of a mean reciprocal rank; r is kept half of one of the ``images`` away from 0 and 1."""
     edge = 1 / (2 * images)
     inside = min(max(float(rank), edge), 1 - edge)
     return inside / (1 - inside)
