@@ -174,6 +174,8 @@ def test_a_loss_above_its_value_at_a_point_is_told() -> None:
     )
     verdict = _judge(_rows({}, {}, {"trivial_loss": 0.0}))
     assert verdict is not None and verdict.verdict == "healthy" and verdict.evidence[-1] == downhill
+    held = _judge(_rows({}, {}, {"trivial_loss": 0.0}), can_shrink=False)
+    assert held is not None and downhill not in held.evidence
     for figures in ({"trivial_loss": 4.0}, {}):
         below = _judge(_rows({}, {}, figures))
         assert below is not None and not any(

@@ -240,6 +240,7 @@ NAMES = [
         "learned",
         "t_pos",
         "t_neg",
+        "weighing",
         "info",
         "training",
         "measured",

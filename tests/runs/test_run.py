@@ -40,6 +40,20 @@ def test_one_t_pos_and_one_t_neg(
     assert (run.t_pos, run.t_neg) == (t_pos(objective, options), t_neg(objective, options)) == expected
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (1.0, 2.0)),
+        ({"neg_weights": "flipped"}, (1.0, -2.0)),
+        ({"pos_weights": "flipped", "neg_weights": "uniform", "t_pos": 0.5}, (-0.5, 0.0)),
+    ],
+)
+def test_weights_are_drawn_with_the_signs_of_the_objective(
+    options: dict[str, Any], expected: tuple[float, float], tmp_path: Path
+) -> None:
+    assert _run(tmp_path, objective_options=options).weighing == expected
+
+
 def test_every_objective_has_them() -> None:
     for objective in OBJECTIVES:
         assert t_pos(objective, {}) > 0 and t_neg(objective, {}) > 0

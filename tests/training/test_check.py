@@ -90,3 +90,10 @@ def test_values_of_set_are_read_as_what_they_look_like() -> None:
 
 def test_every_setting_is_described() -> None:
     assert all(field.description for field in PretrainSettings.model_fields.values())
+
+
+@pytest.mark.parametrize("probe", ["probe_every_epochs", "probe_every_steps"])
+def test_probes_without_diagnostics_are_refused(probe: str) -> None:
+    check_settings({"data": "digits", probe: 2})
+    with pytest.raises(SettingsError, match=f"{probe} has no effect with measure_every_epochs=0"):
+        check_settings({"data": "digits", probe: 2, "measure_every_epochs": 0})

@@ -11,6 +11,7 @@ from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import draw_pictures, is_due
 from cacr.diagnostics.trivial import trivial_loss
 from cacr.diagnostics.verdict import STOPPING, judge, judge_end
+from cacr.encoders import keeps_apart
 from cacr.losses.engine.pairs import unit
 from cacr.runs import scales
 from cacr.runs.rows import GrowingRows
@@ -98,7 +99,13 @@ class RunObserver:
                 measured["trivial_loss"] = self._trivial_loss
             self._keep(Snapshot(step, epoch, unit(z[:, : self._batch])))
             rows = [*self._rows.read(), {"step": step, "epoch": epoch, **figures, **measured}]
-            verdict = judge(rows, images=z.shape[1], dim=z.shape[2], trivial_loss=self._trivial_loss)
+            verdict = judge(
+                rows,
+                images=z.shape[1],
+                dim=z.shape[2],
+                trivial_loss=self._trivial_loss,
+                can_shrink=not keeps_apart(self._job.method.head),
+            )
             stop = verdict is not None and self._tell(verdict)
             best = self._job.settings.keep_best and is_best(self._job.run, rows)
             seen = Seen(measured, _short(measured), stop, best)

@@ -48,7 +48,12 @@ STARVED = 0.3
 
 
 def judge(
-    rows: Sequence[_Row], *, images: int, dim: int, trivial_loss: float | None = None
+    rows: Sequence[_Row],
+    *,
+    images: int,
+    dim: int,
+    trivial_loss: float | None = None,
+    can_shrink: bool = True,
 ) -> Verdict | None:
     """Give a verdict on a run from its metrics.
 
@@ -60,6 +65,7 @@ def judge(
         images: number of measured images.
         dim: dimension of an embedding.
         trivial_loss: the loss of an encoder that maps all images to one point, if it is known.
+        can_shrink: whether the head lets embeddings move together.
 
     Returns:
         None if it is too early for a verdict.
@@ -88,7 +94,7 @@ def judge(
         or worth
     )
     name, sentences, advice = found
-    if shrinking := downhill(now):
+    if can_shrink and (shrinking := downhill(now)):
         sentences = [*sentences, shrinking]
     return Verdict(name, sentences, advice, now["step"], now["epoch"])
 

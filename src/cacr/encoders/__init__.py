@@ -21,7 +21,7 @@ from cacr.encoders.encoder import Encoder, EncoderInfo, LoadedWeights
 from cacr.encoders.files import save_encoder
 from cacr.encoders.first_layer import cut_patches, filters_for, first_layer, set_filters
 from cacr.encoders.head_file import save_head1
-from cacr.encoders.heads import HEADS, KEPT_FIRST_LAYERS, PREDICTORS, build_head, build_predictor
+from cacr.encoders.heads import HEADS, KEPT_FIRST_LAYERS, PREDICTORS, build_head, build_predictor, keeps_apart
 from cacr.encoders.initial_weights import load_weights
 from cacr.encoders.layers import freeze_stages, rates_of
 from cacr.encoders.origins import Place, is_fetched, load_encoder, locate
@@ -56,6 +56,7 @@ __all__ = [
     "held_statistics",
     "is_fetched",
     "is_transformer",
+    "keeps_apart",
     "load_encoder",
     "load_weights",
     "locate",

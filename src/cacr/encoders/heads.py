@@ -178,6 +178,12 @@ def first_layers(head: nn.Module) -> nn.Sequential:
     return head[: end + 1]
 
 
+def keeps_apart(head: nn.Module) -> bool:
+    """Whether a head ends in a batch norm without weights, after which embeddings cannot shrink to a point."""
+    last = list(head.modules())[-1]
+    return isinstance(last, nn.modules.batchnorm._BatchNorm) and not last.affine
+
+
 def _plain_layers(*widths: int) -> nn.Module:
     """Linear layers with batch norm and ReLU between them; only the last layer has a bias."""
     layers: list[nn.Module] = []

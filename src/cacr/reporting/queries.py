@@ -57,7 +57,7 @@ def weight_figures(
     views = _views(model)
     made = _make_views(source.subset(chosen), views, machine, seed)
     z = torch.cat([_embed(model, part, machine) for part in made])
-    weights = weigh(z, t_pos=model.run.t_pos, t_neg=model.run.t_neg)
+    weights = weigh(z, *model.run.weighing)
     shown = [view for part in made for view in _pictures(part, views, sheet.side)]  # view -> image -> picture
     for query in rng.permutation(len(chosen))[:queries].tolist():
         found["queries"].append(_shown_query(weights.of(query), shown, chosen, sheet))

@@ -49,12 +49,12 @@ class BatchWeights:
         return Weighted(query, self.pi_pos[query], self.pi_neg[query])
 
 
-def weigh(z: Tensor, *, t_pos: float, t_neg: float) -> BatchWeights:
+def weigh(z: Tensor, t_pos: float, t_neg: float) -> BatchWeights:
     """The weights in a batch.
 
     Args:
         z: (views, images, dim) of one batch.
-        t_pos: t+ of pi+.
-        t_neg: t- of pi-.
+        t_pos: t+ of pi+; 0 for equal weights, negative for flipped ones.
+        t_neg: t- of pi-, likewise.
     """
     return BatchWeights(positive_weights(z, t_pos)[0], negative_weights(z, t_neg)[0])

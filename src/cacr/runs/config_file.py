@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,6 +14,8 @@ from cacr.files import check_format
 from cacr.made import make
 from cacr.reading.documents import read_yaml, wrong_fields
 from cacr.runs import scales
+
+T = TypeVar("T")
 
 _NOT_LEARNED = (RESUMABLE - {"data", "epochs", "max_steps"}) | {"seed", "time"}
 
@@ -60,7 +62,12 @@ class StoredConfig:
         """t- of the weights pi- of the objective."""
         return self._scale(scales.t_neg)
 
-    def _scale(self, of: Callable[[str, Mapping[str, Any]], float]) -> float:
+    @cached_property
+    def weighing(self) -> tuple[float, float]:
+        """t+ and t- with the signs by which the objective weighs."""
+        return self._scale(scales.weighing)
+
+    def _scale(self, of: Callable[[str, Mapping[str, Any]], T]) -> T:
         try:
             return of(self.settings.objective, self.settings.objective_options)
         except UserError as error:

@@ -86,6 +86,11 @@ class Run:
         return self._config.t_neg
 
     @property
+    def weighing(self) -> tuple[float, float]:
+        """t+ and t- with the signs by which the objective weighs: 0 for equal weights, negative for flipped ones."""
+        return self._config.weighing
+
+    @property
     def has_encoder(self) -> bool:
         """Whether there is a description of an encoder."""
         return kind_of(self._described) is not None

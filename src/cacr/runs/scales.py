@@ -15,6 +15,9 @@ from cacr.losses import OBJECTIVES
 T_POS, T_NEG = 1.0, 2.0
 """The paper's values, for objectives without their own."""
 
+SIGNS = {"softmax": 1, "uniform": 0, "flipped": -1}
+"""``pos_weights`` or ``neg_weights`` -> sign of t+ or t- in the weights."""
+
 
 def t_pos(objective: str, options: Mapping[str, Any]) -> float:
     """t+ of an objective with these options, or the paper's value if it has none."""
@@ -28,6 +31,26 @@ def t_neg(objective: str, options: Mapping[str, Any]) -> float:
     if found is None and temperature:
         return 1 / (2 * temperature)
     return T_NEG if found is None else found
+
+
+def weighing(objective: str, options: Mapping[str, Any]) -> tuple[float, float]:
+    """t+ and t- with the signs of the weights of the objective: 0 for equal weights, negative for flipped ones."""
+    return (
+        _sign(objective, options, "pos_weights") * t_pos(objective, options),
+        _sign(objective, options, "neg_weights") * t_neg(objective, options),
+    )
+
+
+def _sign(objective: str, options: Mapping[str, Any], name: str) -> int:
+    """1, unless the objective has an option that says otherwise.
+
+    Raises:
+        UserError: the option has an unknown value.
+    """
+    value = options.get(name, "softmax") if name in signature(OBJECTIVES[objective]).parameters else "softmax"
+    if not isinstance(value, str) or value not in SIGNS:
+        raise UserError(f"{name} of objective {objective} cannot be {str(value)[:100]}")
+    return SIGNS[value]
 
 
 def _option(objective: str, options: Mapping[str, Any], name: str) -> float | None:

@@ -147,6 +147,7 @@ def _wrong_names(settings: PretrainSettings, *, with_objective: bool) -> list[st
         lambda: _check_objective(settings) if with_objective else OBJECTIVES[settings.objective],
         lambda: _check_views(settings),
         lambda: _check_number_of_views(settings),
+        lambda: _check_probes(settings),
         lambda: settings.encoder == "auto" or require_encoder(settings.encoder),  # type: ignore[func-returns-value]
         lambda: settings.preset == "auto" or PRESETS[settings.preset],
         lambda: settings.head == "auto" or HEADS[settings.head],
@@ -232,6 +233,15 @@ def _check_number_of_views(settings: PretrainSettings) -> None:
         str(settings.views).isdecimal() and int(settings.views) < fewest
     ):  # still a string if it could not be converted
         raise UserError(f"views must be greater than or equal to {fewest} (got {settings.views})")
+
+
+def _check_probes(settings: PretrainSettings) -> None:
+    """Refuse probes without diagnostics, which train them."""
+    asked = [name for name in ("probe_every_epochs", "probe_every_steps") if getattr(settings, name)]
+    if asked and settings.measure_every_epochs == 0:
+        raise UserError(
+            f"{asked[0]} has no effect with measure_every_epochs=0, which turns diagnostics off: leave one of them out"
+        )
 
 
 def _a_preset(settings: PretrainSettings) -> str:

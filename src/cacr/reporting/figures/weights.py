@@ -34,7 +34,7 @@ def weights_figure(run: Run, query: int = 0) -> Figure:
         UserError: nothing is stored, or the query is not among the stored images.
     """
     last, pictures = _kept(run, query)
-    found = weigh(last.z, t_pos=run.t_pos, t_neg=run.t_neg).of(query)
+    found = weigh(last.z, *run.weighing).of(query)
     highest, lowest = found.extremes(min(SHOWN, (last.z.shape[1] - 1) // 2))
     figure = Figure(figsize=(8, 8.6), layout="constrained")
     figure.suptitle(text(f"{run.name}, epoch {last.epoch:g}"), fontsize=10)
@@ -90,9 +90,10 @@ def _distributions(part: SubFigure, found: Weighted, run: Run) -> None:
     """All of pi+ and pi-, the highest first; the dotted line shows equal weights."""
     others = np.delete(found.negatives.numpy(), found.query)
     left, right = part.subplots(1, 2, gridspec_kw={"width_ratios": (1, 4)})
+    t_pos, t_neg = run.weighing
     for axes, weights, colour, title in (
-        (left, found.positives.numpy(), POSITIVE, f"π⁺ of all positives (t⁺ = {run.t_pos:g})"),
-        (right, others, NEGATIVE, f"π⁻ of all negatives (t⁻ = {run.t_neg:g})"),
+        (left, found.positives.numpy(), POSITIVE, f"π⁺ of all positives (t⁺ = {t_pos:g})"),
+        (right, others, NEGATIVE, f"π⁻ of all negatives (t⁻ = {t_neg:g})"),
     ):
         axes.bar(np.arange(1, len(weights) + 1), np.sort(weights)[::-1], color=colour, width=0.9)
         axes.axhline(1 / len(weights), color="black", linestyle=":", linewidth=1)
