@@ -25,13 +25,14 @@ def drawn_protocols() -> list[str]:
 
 @register_figure("accuracy-epoch", "accuracy over epochs, all runs in one plot")
 def accuracy_against_epoch(runs: Sequence[Run]) -> Figure:
-    """The linear classifiers of ``probe_every_epochs`` or ``probe_every_steps`` if a run has some, else the online kNN.
+    """The linear classifiers of ``probe_every_epochs`` or ``probe_every_steps`` if all runs have them, else online kNN.
 
     Raises:
         UserError: no run has labels.
     """
-    metric, title = ("probe", PROBED) if any(run.points("probe") for run in runs) else ("knn", ONLINE)
-    labelled = [run for run in runs if run.points(metric)]
+    measured = [run for run in runs if run.points("probe") or run.points("knn")]
+    metric, title = ("probe", PROBED) if all(run.points("probe") for run in measured) else ("knn", ONLINE)
+    labelled = [run for run in measured if run.points(metric)]
     if not labelled:
         raise UserError("no run has measured an accuracy: its images have no labels, or diagnostics were off")
     figure, axes = lines_figure(len(labelled))
