@@ -145,7 +145,7 @@ def test_claims_need_seeds_that_all_sides_have(tmp_path: Path) -> None:
     for (place, seed), cell in plan.sheet(ledger)[0].cells.items():
         if seed == (0 if place[0] == "ours" else 1):
             ledger.keep(cell, _record(cell, 0.5))
-    assert {each.verdict for each in plan.filled(ledger)[0].judged} == {"too few seeds"}
+    assert {each.verdict for each in plan.filled(ledger)[0].judged} == {"not shown, too few seeds"}
 
 
 def test_cells_are_shared_between_items_and_scales_are_equal_in_views() -> None:

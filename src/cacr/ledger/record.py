@@ -26,6 +26,8 @@ class Record:
     Attributes:
         cell: everything that influences it (:attr:`Cell.content`).
         scores: protocol -> subject -> score in [0, 1]; several metrics of one protocol have different names.
+        test_images: protocol -> number of its test images; missing in records of older versions, and for the mean over
+            several data sets.
         resolved: the settings as the training resolved them.
         budget: images, views, steps and views seen.
         curves: metric -> [epoch, value] pairs of the training.
@@ -38,6 +40,7 @@ class Record:
 
     cell: dict[str, Any]
     scores: dict[str, dict[str, Finite]]
+    test_images: dict[str, int] = field(default_factory=dict)
     resolved: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, int] = field(default_factory=dict)
     curves: dict[str, list[list[Finite]]] = field(default_factory=dict)

@@ -40,6 +40,7 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
     """Collect the records of an item."""
     scores: dict[Place, dict[int, float]] = {}
     records: dict[Place, dict[int, Record]] = {}
+    resolutions: dict[Place, float] = {}
     missing: list[Cell] = []
     failed: dict[str, str] = {}
     columns = {column.name: column for column in item.columns}
@@ -58,6 +59,8 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
         records.setdefault(place, {})[seed] = record
         if (value := value_of(item, columns[place[1]], cell, record)) is not None:
             scores.setdefault(place, {})[seed] = value
+        if images := record.test_images.get(_score_name(columns[place[1]], cell)):
+            resolutions[place] = max(100 / images, resolutions.get(place, 0.0))
     for (column, seed), cell in sheet.references.items():
         if (record := look_up(cell, f"before training, {column}, seed {seed}")) is None:
             continue
@@ -69,7 +72,7 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
             if why := ledger.failure(cell):
                 failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = why
     undecided = [place for place in sheet.trials if place not in {known for known, _ in sheet.cells}]
-    judged = [judge(claim, scores) for claim in item.claims]
+    judged = [judge(claim, scores, resolutions) for claim in item.claims]
     return Filled(scores, records, missing, undecided, failed, judged)
 
 
@@ -79,10 +82,13 @@ def value_of(
     """The number of a cell that an item shows: a score in percent, or seconds per step."""
     if item.quantity.startswith("seconds"):
         return record.seconds.get("step") if subject == "encoder" else None
-    if not cell.evaluation:
-        return None
-    score = record.score(column.measure or str(cell.evaluation["protocol"][0]), subject)
+    score = record.score(_score_name(column, cell), subject)
     return None if score is None else 100 * score
+
+
+def _score_name(column: Column, cell: Cell) -> str:
+    """The score of a record that a column shows; empty if the cell measures only its training."""
+    return column.measure or str(cell.evaluation["protocol"][0]) if cell.evaluation else ""
 
 
 def table(
