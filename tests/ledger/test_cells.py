@@ -28,6 +28,7 @@ from cacr.ledger import (
 from cacr.ledger.cell import Cell
 from cacr.ledger.claims import judge
 from cacr.ledger.item import Claim, Column, Item, Row
+from cacr.ledger.record import Failure
 from cacr.ledger.scales import RATES, TRIAL_SEED, VIEWS, sheet_of
 from cacr.training.check import check_settings
 from cacr.training.layers import with_recipe
@@ -178,14 +179,14 @@ def test_every_row_has_as_many_trials_and_none_looks_at_test_labels() -> None:
                 assert settings.items() <= cell.settings.items()
 
 
-def test_the_best_trial_decides_and_a_failed_one_does_not(tmp_path: Path) -> None:
+def test_the_best_trial_decides_and_a_diverged_one_does_not(tmp_path: Path) -> None:
     ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=2, tune=True)
     trials = plan.sheet(ledger)[0].trials
     for place, tried in trials.items():
         for number, (_, cell) in enumerate(tried):
             assert not plan.sheet(ledger)[0].cells or place != ("ours", "regular")
             if place == ("ours", "regular") and number == 5:
-                ledger.fail(cell, "diverged")
+                ledger.fail(cell, Failure("no longer finite", "diverged"))
             else:
                 ledger.keep(cell, _record(cell, 0.1 * number))
     sheet, chosen = plan.sheet(ledger)
@@ -197,12 +198,12 @@ def test_the_best_trial_decides_and_a_failed_one_does_not(tmp_path: Path) -> Non
     assert "theirs, skewed: base_lr=1.08 temperature=0.5" in plan.text(ledger)
 
 
-def test_a_choice_stays_when_a_failed_trial_succeeds_later(tmp_path: Path) -> None:
+def test_a_choice_stays_when_a_diverged_trial_succeeds_later(tmp_path: Path) -> None:
     ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=2, tune=True)
     for tried in plan.sheet(ledger)[0].trials.values():
         for number, (_, cell) in enumerate(tried):
             if number == 5:
-                ledger.fail(cell, "diverged")
+                ledger.fail(cell, Failure("no longer finite", "diverged"))
             else:
                 ledger.keep(cell, _record(cell, 0.1 * number))
     plan.decide(ledger)
@@ -221,13 +222,14 @@ def test_a_table_names_what_is_not_tuned_yet_and_why_trials_failed(tmp_path: Pat
     for place, tried in plan.sheet(ledger)[0].trials.items():
         for _, cell in tried:
             if place == ("ours", "regular"):
-                ledger.fail(cell, "no memory")
+                ledger.fail(cell, Failure("no memory"))
             elif place[0] == "theirs":
                 ledger.keep(cell, _record(cell, 0.5))
     for cell in plan.sheet(ledger)[0].references.values():
-        ledger.fail(cell, "no pixels")
+        ledger.fail(cell, Failure("no pixels"))
     text = plan.text(ledger)
-    assert "Incomplete: ours, regular; ours, skewed: the trials" in text
+    assert "Incomplete: ours, regular: 6 of 6 trials that choose settings are not finished (6 failed" in text
+    assert "Incomplete: ours, skewed: 6 of 6 trials that choose settings are not finished." in text
     assert "Failed: trial of ours, regular with base_lr=0.12 t_neg=1.0: no memory" in text
     assert "Failed: before training, skewed, seed 0: no pixels" in text
 
@@ -307,7 +309,8 @@ def test_a_stopped_process_is_no_failure_of_its_cell(tmp_path: Path) -> None:
         assert not ledger.failure(cell)
     command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
     work_through([cell], replace(_orders(ledger, told, jobs=2), command=lambda cells: command))
-    assert "ended by signal 9" in ledger.failure(cell)
+    failure = ledger.failure(cell)
+    assert failure is not None and "ended by signal 9" in failure.why and failure.kind == "other"
 
 
 def _orders(ledger: Ledger, told: list[str], jobs: int = 1) -> Orders:

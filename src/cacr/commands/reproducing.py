@@ -111,9 +111,9 @@ def reproduce(
         chosen = [plan.cell(digest, ledger) for digest in cell.split(",")]
         if not work_through(chosen, orders):
             raise typer.Exit(INTERRUPTED)
-        failures = [f"cell {each.digest} failed: {why}" for each in chosen if (why := ledger.failure(each))]
+        failures = [(each.digest, failure) for each in chosen if (failure := ledger.failure(each))]
         if failures:
-            raise UserError("; ".join(failures))
+            raise UserError("; ".join(f"cell {digest} failed: {failure.why}" for digest, failure in failures))
         return
     if print_cells:
         waiting = [each for each in plan.cells(ledger) if ledger.find(each) is None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -61,14 +61,28 @@ class Choice:
 
     Attributes:
         settings: the best ones.
-        scores: digest of each trial that did not fail -> its score.
+        scores: digest of each trial -> its score; 0 if it diverged.
     """
 
     settings: dict[str, Any]
     scores: dict[str, Finite]
 
 
-_RECORD, _CHOICE = TypeAdapter(Record), TypeAdapter(Choice)
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell failed when it was last tried.
+
+    Attributes:
+        why: in words.
+        kind: ``diverged``: the settings are to blame, because a number of the training was no longer finite; ``other``:
+            anything else, such as a full disk or missing data, which says nothing about the settings.
+    """
+
+    why: str
+    kind: Literal["diverged", "other"] = "other"
+
+
+_RECORD, _CHOICE, _FAILURE = TypeAdapter(Record), TypeAdapter(Choice), TypeAdapter(Failure)
 
 
 def cpu_name() -> str:
@@ -122,6 +136,10 @@ class Ledger:
 
     def failure_file(self, cell: Cell) -> Path:
         """The file that says why a cell failed."""
+        return self.cells / f"{cell.digest}.failed.json"
+
+    def old_failure_file(self, cell: Cell) -> Path:
+        """The same as earlier versions wrote it: the reason alone, as text."""
         return self.cells / f"{cell.digest}.failed.txt"
 
     def find(self, cell: Cell) -> Record | None:
@@ -138,10 +156,16 @@ class Ledger:
             raise UserError(f"{file} is the record of another cell: remove it to run this cell again")
         return record
 
-    def failure(self, cell: Cell) -> str:
-        """Why a cell failed when it was last tried; empty if it did not fail."""
-        file = self.failure_file(cell)
-        return file.read_text(encoding="utf-8", errors="replace").strip() if file.exists() else ""
+    def failure(self, cell: Cell) -> Failure | None:
+        """Why a cell failed when it was last tried; None if it did not fail.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        file, old = self.failure_file(cell), self.old_failure_file(cell)
+        if file.exists():
+            return read_json(file, _FAILURE, hint="remove it to run the cell again")
+        return Failure(old.read_text(encoding="utf-8", errors="replace").strip()) if old.exists() else None
 
     def choice_file(self, trials: Sequence[Cell]) -> Path:
         """What some trials decided; the name is a digest of theirs."""
@@ -171,8 +195,9 @@ class Ledger:
         self.cells.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file(cell), (json.dumps(asdict(record), indent=1) + "\n").encode())
         self.failure_file(cell).unlink(missing_ok=True)
+        self.old_failure_file(cell).unlink(missing_ok=True)
 
-    def fail(self, cell: Cell, why: str) -> None:
+    def fail(self, cell: Cell, failure: Failure) -> None:
         """Store why a cell failed."""
         self.cells.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.failure_file(cell), f"{why}\n".encode())
+        write_atomically(self.failure_file(cell), (json.dumps(asdict(failure), indent=1) + "\n").encode())

@@ -12,7 +12,7 @@ from pathlib import Path
 from cacr.cores import available_cores
 from cacr.errors import INTERRUPTED
 from cacr.ledger.cell import Cell
-from cacr.ledger.record import Ledger
+from cacr.ledger.record import Failure, Ledger
 from cacr.ledger.work import InterruptedCellError, TakenCellError, work_on
 from cacr.training.progress import duration
 
@@ -64,12 +64,12 @@ class _Told:
         self._total -= 1
         self._tell(why)
 
-    def ended(self, cell: Cell, failed: str = "") -> None:
+    def ended(self, cell: Cell, failed: Failure | None = None) -> None:
         self._done += 1
         spent = time.monotonic() - self._started
         left = duration(spent / self._done * (self._total - self._done))
         rest = f"about {left} left" if self._done < self._total else f"done in {duration(spent)}"
-        outcome = f"failed: {failed}" if failed else "done"
+        outcome = f"failed: {failed.why}" if failed else "done"
         self._tell(f"{self._done} of {self._total} cells, {rest}; {cell.words}: {outcome}")
 
 
@@ -144,14 +144,14 @@ def _left(cell: Cell, code: int, ledger: Ledger) -> str:
     return ""
 
 
-def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
-    """Why a process left no record; empty if it did."""
+def _failure(cell: Cell, code: int, ledger: Ledger) -> Failure | None:
+    """Why a process left no record; None if it did."""
     if ledger.find(cell) is not None:
-        return ""
+        return None
     if not ledger.failure(cell):
         lines = _log(ledger, cell).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         ended = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        ledger.fail(cell, " / ".join([ended, *lines[-_LAST_LINES:]]))
+        ledger.fail(cell, Failure(" / ".join([ended, *lines[-_LAST_LINES:]])))
     return ledger.failure(cell)
 
 

@@ -10,7 +10,7 @@ from cacr.ledger.claims import Judged, judge
 from cacr.ledger.item import Column, Item, Place
 from cacr.ledger.record import Ledger, Record
 from cacr.ledger.scales import Match, Scale, Sheet, columns_at
-from cacr.ledger.tuning import chosen_in_words, in_words
+from cacr.ledger.tuning import chosen_in_words, in_words, why_undecided
 
 REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
 
@@ -23,7 +23,7 @@ class Filled:
         scores: place -> seed -> score in the unit of the item.
         records: place -> seed -> record.
         missing: cells without a record.
-        undecided: places whose trials have not chosen their settings yet.
+        undecided: places whose trials have not chosen their settings yet, and why.
         failed: why cells failed, trials included.
         judged: the claims.
     """
@@ -31,7 +31,7 @@ class Filled:
     scores: dict[Place, dict[int, float]]
     records: dict[Place, dict[int, Record]]
     missing: list[Cell]
-    undecided: list[Place]
+    undecided: dict[Place, str]
     failed: dict[str, str]
     judged: list[Judged]
 
@@ -49,8 +49,8 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
         record = ledger.find(cell)
         if record is None:
             missing.append(cell)
-            if why := ledger.failure(cell):
-                failed[what] = why
+            if failure := ledger.failure(cell):
+                failed[what] = failure.why
         return record
 
     for (place, seed), cell in sheet.cells.items():
@@ -69,9 +69,12 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
                 scores.setdefault((name, column), {})[seed] = value
     for place, tried in sheet.trials.items():
         for settings, cell in tried:
-            if why := ledger.failure(cell):
-                failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = why
-    undecided = [place for place in sheet.trials if place not in {known for known, _ in sheet.cells}]
+            if failure := ledger.failure(cell):
+                failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = failure.why
+    decided = {place for place, _ in sheet.cells}
+    undecided = {
+        place: why_undecided(tried, ledger) for place, tried in sheet.trials.items() if place not in decided
+    }
     judged = [judge(claim, scores, resolutions) for claim in item.claims]
     return Filled(scores, records, missing, undecided, failed, judged)
 
@@ -109,10 +112,11 @@ def table(
     lines += [*_lengths(filled), *chosen_in_words(chosen)]
     if missing := len({cell.digest for cell in filled.missing}):
         lines.append(f"Incomplete: {missing} cells have not been run, or failed.")
-    if filled.undecided:
-        lines.append(
-            f"Incomplete: {_places(filled.undecided)}: the trials that choose settings are not finished."
+    for why in dict.fromkeys(filled.undecided.values()):
+        places = "; ".join(
+            f"{row}, {column}" for (row, column), own in filled.undecided.items() if own == why
         )
+        lines.append(f"Incomplete: {places}: {why}.")
     lines += [f"Failed: {what}: {why}" for what, why in filled.failed.items()]
     lines += ["", f"    {command}"]
     return "\n".join(lines)
@@ -189,10 +193,6 @@ def _drop(base: Mapping[int, float], scores: Mapping[int, float]) -> str:
     """The mean difference from another column, over the seeds that both have."""
     lost = [base[seed] - scores[seed] for seed in base.keys() & scores.keys()]
     return f", drop {fmean(lost):.2f}" if lost else ""
-
-
-def _places(places: Sequence[Place]) -> str:
-    return "; ".join(f"{row}, {column}" for row, column in places)
 
 
 def _claim(judged: Judged, scale: Scale) -> str:

@@ -13,11 +13,13 @@ from typing import Any
 from cacr.errors import UserError
 from cacr.evaluation import SuiteReport, evaluate_run, evaluate_suite, is_suite
 from cacr.evaluation.probing import observe
+from cacr.features.encode import NotFiniteFeaturesError
 from cacr.ledger.cell import Cell
 from cacr.ledger.made_data import MADE, made
-from cacr.ledger.record import Ledger, Record
+from cacr.ledger.record import Failure, Ledger, Record
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
+from cacr.training.diverged import DivergedError
 from cacr.training.pretrain import pretrain
 
 CURVES = (
@@ -75,7 +77,9 @@ def work_on(cell: Cell, ledger: Ledger, data_root: Path, *, download: bool = Fal
         except InterruptedCellError:
             raise
         except Exception as error:
-            ledger.fail(cell, f"{type(error).__name__}: {error}")
+            diverged = isinstance(error, DivergedError | NotFiniteFeaturesError)
+            why = f"{type(error).__name__}: {error}"
+            ledger.fail(cell, Failure(why, "diverged" if diverged else "other"))
             raise
         ledger.keep(cell, record)
         return record
