@@ -107,6 +107,8 @@ def reproduce(
     plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune, rows=row, columns=column)
     ledger = Ledger(out)
     orders = orders_of(plan, out, data_root, download=download, jobs=jobs, tell=show)
+    if cell or print_cells:
+        plan.decide(ledger)
     if cell:
         chosen = [plan.cell(digest, ledger) for digest in cell.split(",")]
         if not work_through(chosen, orders):

@@ -73,8 +73,12 @@ class Plan:
         """The cells to run that are known now, in their order."""
         return self.sheet(ledger)[0].every(self.rows, self.columns)
 
+    def unknown_cells(self, ledger: Ledger) -> int:
+        """Number of cells to run that trials have to decide first."""
+        return len(self.sheet(ledger)[0].undecided(self.rows, self.columns)) * self.seeds
+
     def decide(self, ledger: Ledger) -> None:
-        """Store what finished trials decided."""
+        """Store what finished trials decided; to be called before any cell is run with it."""
         decide(self._sheet({}), ledger)
 
     def _sheet(self, chosen: dict[Place, dict[str, Any]]) -> Sheet:

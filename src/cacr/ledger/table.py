@@ -71,10 +71,7 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
         for settings, cell in tried:
             if failure := ledger.failure(cell):
                 failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = failure.why
-    decided = {place for place, _ in sheet.cells}
-    undecided = {
-        place: why_undecided(tried, ledger) for place, tried in sheet.trials.items() if place not in decided
-    }
+    undecided = {place: why_undecided(sheet.trials[place], ledger) for place in sheet.undecided()}
     judged = [judge(claim, scores, resolutions) for claim in item.claims]
     return Filled(scores, records, missing, undecided, failed, judged)
 
