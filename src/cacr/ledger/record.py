@@ -5,6 +5,7 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +35,7 @@ class Record:
         verdict: verdict of the diagnostics.
         seconds: time of ``training`` and ``evaluation``.
         versions: versions of the software.
-        commit: commit of cacr, if it runs from a checkout.
+        commit: commit of cacr, if it runs from a checkout, and whether files were changed since.
         machine: its processor.
     """
 
@@ -90,10 +91,28 @@ def cpu_name() -> str:
     return cpu_field("model name") or platform.processor() or platform.machine()
 
 
+@cache
 def commit() -> str:
-    """The commit of the checkout that cacr runs from; empty without a checkout."""
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
+    """The commit of the checkout that this process runs from, as it was when it was first asked."""
+    return commit_of(Path(__file__).parents[1])
+
+
+def commit_of(package: Path) -> str:
+    """The commit of a checkout of cacr, followed by ``-dirty`` if files were changed since.
+
+    Empty without a checkout. A virtual environment may lie in a checkout of something else, whose commit says nothing.
+
+    Args:
+        package: folder of the package.
+    """
+    if _git(package, "rev-parse", "--show-prefix") != "src/cacr/":
+        return ""
+    return _git(package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says about a folder; empty if it cannot. It takes no lock, because the user may be working there."""
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:

@@ -16,7 +16,7 @@ from cacr.evaluation.probing import observe
 from cacr.features.encode import NotFiniteFeaturesError
 from cacr.ledger.cell import Cell
 from cacr.ledger.made_data import MADE, made
-from cacr.ledger.record import Failure, Ledger, Record
+from cacr.ledger.record import Failure, Ledger, Record, commit
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.training.diverged import DivergedError
@@ -98,7 +98,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
-    started, folder = time.monotonic(), ledger.run(cell)
+    started, folder, code = time.monotonic(), ledger.run(cell), commit()
     if folder.exists() and not RunFolder(folder).holds_run:
         shutil.rmtree(folder)  # it ended before its settings were written: there is nothing to continue
     values = dict(cell.settings) | where
@@ -126,6 +126,7 @@ def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
         curves={name: points for name, points in curves.items() if points},
         verdict=run.verdict.verdict if run.verdict else "",
         seconds={name: round(value, 4) for name, value in seconds.items()},
+        commit=code,
     )
 
 
