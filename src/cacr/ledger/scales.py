@@ -56,9 +56,9 @@ SMOKE: dict[str, Any] = MINI | {
 
 _OF_START = (
     *("data", "imbalance", "encoder", "width", "image_size", "preset"),
-    *("first_layer", "weights", "recipe"),
+    *("first_layer", "weights", "recipe", "held_out"),
 )
-"""Settings that decide the initial weights."""
+"""Settings that decide the initial weights; the first layer depends on the images that are not held out."""
 
 _OF_METHOD = ("head", "dim", "optimizer", "base_lr", "weight_decay", "views")
 """Settings that belong to a method, if a row names one."""
