@@ -80,7 +80,7 @@ def value_of(
     item: Item, column: Column, cell: Cell, record: Record, subject: str = "encoder"
 ) -> float | None:
     """The number of a cell that an item shows: a score in percent, or seconds per step."""
-    if item.quantity.startswith("seconds"):
+    if item.unit == "seconds":
         return record.seconds.get("step") if subject == "encoder" else None
     score = record.score(_score_name(column, cell), subject)
     return None if score is None else 100 * score
@@ -145,7 +145,7 @@ def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
     names = [row.name for row in item.rows] + [
         name for name in REFERENCES.values() if any(place[0] == name for place in filled.scores)
     ]
-    digits = 4 if item.quantity.startswith("seconds") else 2
+    digits = 4 if item.unit == "seconds" else 2
     for name in names:
         said = item.paper.get(name, ())
         cells = []
@@ -160,7 +160,7 @@ def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
 
 def _agreement(item: Item, filled: Filled) -> list[str]:
     """How many numbers agree with the paper's within the tolerance, and the differences of the others."""
-    if item.quantity.startswith("seconds"):
+    if item.unit == "seconds":
         return []
     apart = {
         (name, column.name): fmean(scores.values()) - quoted
