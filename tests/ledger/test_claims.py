@@ -70,7 +70,7 @@ def test_records_say_how_many_images_were_judged(tmp_path: Path) -> None:
     for images in ({"linear": 50}, {"linear": 10_000}, {}):
         ledger = Ledger(tmp_path / str(images.get("linear")))
         _keep(ledger, plan, test_images=images)
-        verdicts.append([each.verdict for each in plan.filled(ledger)[0].judged])
+        verdicts.append([each.verdict for each in plan.filled(ledger).judged])
     assert [found[0] for found in verdicts] == ["not shown", "confirmed", "not shown"]
     assert [found[1] for found in verdicts] == ["not shown", "contradicted", "not shown"]
 

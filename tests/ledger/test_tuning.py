@@ -45,7 +45,7 @@ def test_a_trial_that_is_missing_or_failed_leaves_its_place_undecided(
     assert PLACE not in PLAN.sheet(ledger)[1] and not (tmp_path / "choices").exists()
     failed = " (1 failed; the next command tries them again)" if failure else ""
     said = f"Incomplete: ours, regular: 1 of 6 trials that choose settings are not finished{failed}."
-    assert said in PLAN.text(ledger)
+    assert said in PLAN.text(PLAN.filled(ledger))
     assert cells[-1].digest in {cell.digest for cell in PLAN.cells(ledger)}
     ledger.keep(cells[-1], _record(cells[-1], 0.9))
     assert PLAN.sheet(ledger)[1][PLACE] == {"base_lr": RATES[-1], "t_neg": 4.0}
@@ -66,7 +66,7 @@ def test_if_every_trial_diverged_nothing_is_chosen(tmp_path: Path) -> None:
     _tried(ledger, Failure("the loss is nan", "diverged"), count=6)
     PLAN.decide(ledger)
     assert PLACE not in PLAN.sheet(ledger)[1] and not (tmp_path / "choices").exists()
-    assert "Incomplete: ours, regular: the training diverged in every trial" in PLAN.text(ledger)
+    assert "Incomplete: ours, regular: the training diverged in every trial" in PLAN.text(PLAN.filled(ledger))
 
 
 def test_failures_of_earlier_versions_are_read_and_say_nothing_about_settings(tmp_path: Path) -> None:

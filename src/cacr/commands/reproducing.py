@@ -121,12 +121,12 @@ def reproduce(
         waiting = [each for each in plan.cells(ledger) if ledger.find(each) is None]
         for cells in by_training(waiting):
             show(shlex.join(["cacr", *orders.command(cells)[3:]]))
-        if undecided := plan.filled(ledger)[0].undecided:
+        if undecided := plan.sheet(ledger)[0].undecided():
             show(
                 f"# {len(undecided)} places wait for trials: when these commands are done, --print-cells lists the rest"
             )
         return
-    found = reproduced(plan, ledger) if table_only else work_on_plan(plan, orders)
+    found = reproduced(plan, ledger, data_root) if table_only else work_on_plan(plan, orders)
     if not found.finished:
         raise typer.Exit(INTERRUPTED)
     show(found.text)

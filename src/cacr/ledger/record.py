@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from pydantic import TypeAdapter
 
 from cacr.errors import UserError
@@ -36,7 +37,7 @@ class Record:
         seconds: time of ``training`` and ``evaluation``.
         versions: versions of the software.
         commit: commit of cacr, if it runs from a checkout, and whether files were changed since.
-        machine: its processor.
+        machine: its processor, and its GPU if it has one.
     """
 
     cell: dict[str, Any]
@@ -49,7 +50,7 @@ class Record:
     seconds: dict[str, Finite] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
     commit: str = field(default_factory=lambda: commit())
-    machine: str = field(default_factory=lambda: cpu_name())
+    machine: str = field(default_factory=lambda: machine_name())
 
     def score(self, protocol: str, subject: str = "encoder") -> float | None:
         """A score; None if it was not measured."""
@@ -86,9 +87,10 @@ class Failure:
 _RECORD, _CHOICE, _FAILURE = TypeAdapter(Record), TypeAdapter(Choice), TypeAdapter(Failure)
 
 
-def cpu_name() -> str:
-    """The processor as Linux names it; elsewhere its kind."""
-    return cpu_field("model name") or platform.processor() or platform.machine()
+def machine_name() -> str:
+    """The processor as Linux names it, elsewhere its kind; then the GPU, which cells use if there is one."""
+    processor = cpu_field("model name") or platform.processor() or platform.machine()
+    return f"{processor}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else processor
 
 
 @cache

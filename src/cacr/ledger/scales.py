@@ -42,6 +42,9 @@ MINI: dict[str, Any] = {
 """Our initial weights, which short runs need, and all other settings that every row has in common. The precision
 depends on the machine; a record stores it."""
 
+OURS = ("base_lr", "head", "first_layer", "weights", "schedule")
+"""Settings of ``mini`` that are not the paper's; the captions of its tables name them."""
+
 SMOKE: dict[str, Any] = MINI | {
     "data": "digits",
     "width": 0.05,

@@ -9,7 +9,7 @@ from cacr.ledger.cell import Cell
 from cacr.ledger.claims import Judged, judge
 from cacr.ledger.item import Column, Item, Place
 from cacr.ledger.record import Ledger, Record
-from cacr.ledger.scales import Match, Scale, Sheet, columns_at
+from cacr.ledger.scales import MINI, OURS, Match, Scale, Sheet, columns_at, rows_at, trials_of
 from cacr.ledger.tuning import chosen_in_words, in_words, why_undecided
 
 REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
@@ -20,6 +20,8 @@ class Filled:
     """The results of an item.
 
     Attributes:
+        sheet: the cells that are known.
+        chosen: settings that trials have chosen, by place.
         scores: place -> seed -> score in the unit of the item.
         records: place -> seed -> record.
         missing: cells without a record.
@@ -28,6 +30,8 @@ class Filled:
         judged: the claims.
     """
 
+    sheet: Sheet
+    chosen: Mapping[Place, Mapping[str, Any]]
     scores: dict[Place, dict[int, float]]
     records: dict[Place, dict[int, Record]]
     missing: list[Cell]
@@ -36,8 +40,8 @@ class Filled:
     judged: list[Judged]
 
 
-def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
-    """Collect the records of an item."""
+def fill(item: Item, sheet: Sheet, ledger: Ledger, chosen: Mapping[Place, Mapping[str, Any]]) -> Filled:
+    """Collect the records of an item; each is read once."""
     scores: dict[Place, dict[int, float]] = {}
     records: dict[Place, dict[int, Record]] = {}
     resolutions: dict[Place, float] = {}
@@ -73,7 +77,7 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
                 failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = failure.why
     undecided = {place: why_undecided(sheet.trials[place], ledger) for place in sheet.undecided()}
     judged = [judge(claim, scores, resolutions) for claim in item.claims]
-    return Filled(scores, records, missing, undecided, failed, judged)
+    return Filled(sheet, chosen, scores, records, missing, undecided, failed, judged)
 
 
 def value_of(
@@ -98,7 +102,6 @@ def table(
     *,
     match: Match,
     tuned: bool,
-    chosen: Mapping[Place, Mapping[str, Any]],
     command: str,
 ) -> str:
     """The whole section of an item."""
@@ -106,7 +109,10 @@ def table(
     lines = [f"### {item.name}: {item.title}", "", _head(item, scale, match, tuned), ""]
     lines += [*_rows(item, columns, filled), *(_agreement(item, filled) if scale == "paper" else ()), ""]
     lines += [*(_claim(judged, scale) for judged in filled.judged), ""]
-    lines += [*_lengths(filled), *chosen_in_words(chosen)]
+    lines += _lengths(filled)
+    if item.unit == "seconds":
+        lines += _machines(filled)
+    lines += chosen_in_words(filled.chosen)
     if missing := len({cell.digest for cell in filled.missing}):
         lines.append(f"Incomplete: {missing} cells have not been run, or failed.")
     for why in dict.fromkeys(filled.undecided.values()):
@@ -124,7 +130,7 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
         return f"{item.quantity} after a few steps on digits: this only shows that everything runs."
     if scale == "paper":
         return f"{item.quantity} at the paper's scale. Needs: {item.needs}."
-    values = "settings tuned on held-out training images" if tuned else "the paper's temperatures, t+ and t-"
+    values = _trials(item) if tuned else "the paper's temperatures, t+ and t-"
     if item.timed_steps:
         equal = f"{item.timed_steps} steps in every row"
     elif longer := [row.name for row in item.rows if row.longer != 1.0]:
@@ -133,10 +139,23 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
         equal = f"equal {match} in every row"
     encoders = {row.settings["encoder"] for row in item.rows if "encoder" in row.settings}
     instead = f", {', '.join(sorted(encoders))} as the encoder" if encoders else ""
+    chosen = {"base_lr"} if tuned else set()
+    given = chosen.union(*(row.settings for row in item.rows))
+    ours = in_words({name: MINI[name] for name in OURS if name not in given})
     return (
-        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; mean ± spread over seeds (number of "
-        "seeds); the paper's number, at its own scale, in brackets."
+        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; {ours} are ours, not the paper's; mean ± "
+        "spread over seeds (number of seeds); the paper's number, at its own scale, in brackets."
     )
+
+
+def _trials(item: Item) -> str:
+    """How settings were tuned, with the number of trials of each row if it is not the same."""
+    rows: dict[int, list[str]] = {}
+    for row in rows_at(item, "mini"):
+        rows.setdefault(len(trials_of(row)), []).append(row.name)
+    numbers = [f"{number} trials of {', '.join(names)}" for number, names in rows.items()]
+    told = "; ".join(numbers) if len(rows) > 1 else f"{next(iter(rows))} trials of every row"
+    return f"settings tuned on held-out training images ({told})"
 
 
 def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
@@ -210,3 +229,15 @@ def _lengths(filled: Filled) -> list[str]:
             )
             found.setdefault(column, set()).add(text)
     return [f"{column}: {'; '.join(sorted(texts))}." for column, texts in found.items()]
+
+
+def _machines(filled: Filled) -> list[str]:
+    """The machine on which time was measured; if there are several, what was measured on each."""
+    places: dict[str, list[str]] = {}
+    for (row, column), records in filled.records.items():
+        for machine in dict.fromkeys(record.machine for record in records.values()):
+            places.setdefault(machine or "an unknown machine", []).append(f"{row}, {column}")
+    if len(places) < 2:
+        return [f"Measured on {machine}." for machine in places]
+    each = [f"{machine} ({'; '.join(names)})" for machine, names in places.items()]
+    return [f"Measured on different machines, so that times cannot be compared: {'; '.join(each)}."]
