@@ -55,11 +55,14 @@ def test_accuracy_against_a_setting_is_drawn_from_records_alone(
     name: str, setting: str, values: list[int], lines: list[str], figures: list[Figure], tmp_path: Path
 ) -> None:
     ledger, plan = Ledger(tmp_path), Plan.of(name, scale="mini", seeds=2)
-    assert plan.draw(ledger) == []
+    assert plan.draw(plan.filled(ledger), ledger) == []
     cells = plan.sheet(ledger)[0].cells.items()
     for (_, seed), cell in cells:
         ledger.keep(cell, _record(cell, cell.settings[setting] / 1000 + 0.02 * seed))
-    assert [file.name for file in plan.draw(ledger)] == [f"{name}-mini.png", f"{name}-mini.svg"]
+    assert [file.name for file in plan.draw(plan.filled(ledger), ledger)] == [
+        f"{name}-mini.png",
+        f"{name}-mini.svg",
+    ]
     (axes,) = figures[0].axes
     assert [text.get_text() for text in axes.get_legend().get_texts()] == lines
     for container in axes.containers:
@@ -76,7 +79,7 @@ def test_a_value_without_a_record_is_left_out_of_its_line(figures: list[Figure],
     for ((row, _), _), cell in plan.sheet(ledger)[0].cells.items():
         if row in ("CACR (K=1)", "CACR (K=10)"):
             ledger.keep(cell, _record(cell, 0.5))
-    assert plan.draw(ledger)
+    assert plan.draw(plan.filled(ledger), ledger)
     assert figures[0].axes[0].containers[0][0].get_xdata().tolist() == [1, 10]
 
 

@@ -69,5 +69,5 @@ def test_without_run_folders_nothing_is_run_again(
         orders = Orders(ledger, Path("data"), False, jobs, never, told.append)
         assert work_through(plan.sheet(ledger)[0].every(), orders)
     assert told == []
-    assert "Incomplete" not in plan.text(ledger)
+    assert "Incomplete" not in plan.text(plan.filled(ledger))
     assert _content(ledger.path) == _content(undisturbed)

@@ -21,7 +21,7 @@ def test_every_item_runs_at_the_scale_smoke(name: str, ledger: Path, run: Run) -
     code, text = run("reproduce", name, "--scale", "smoke", "--seeds", 1, "--out", ledger)
     assert code == 0, text
     plan = Plan.of(name, scale="smoke", seeds=1)
-    filled, _ = plan.filled(Ledger(ledger))
+    filled = plan.filled(Ledger(ledger))
     assert not filled.missing, filled.failed
     assert filled.scores or ITEMS[name].draws
     for claim in ITEMS[name].claims:

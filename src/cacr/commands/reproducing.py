@@ -107,24 +107,26 @@ def reproduce(
     plan = Plan.of(item, scale=scale, seeds=seeds, match=match, tune=tune, rows=row, columns=column)
     ledger = Ledger(out)
     orders = orders_of(plan, out, data_root, download=download, jobs=jobs, tell=show)
+    if cell or print_cells:
+        plan.decide(ledger)
     if cell:
         chosen = [plan.cell(digest, ledger) for digest in cell.split(",")]
         if not work_through(chosen, orders):
             raise typer.Exit(INTERRUPTED)
-        failures = [f"cell {each.digest} failed: {why}" for each in chosen if (why := ledger.failure(each))]
+        failures = [(each.digest, failure) for each in chosen if (failure := ledger.failure(each))]
         if failures:
-            raise UserError("; ".join(failures))
+            raise UserError("; ".join(f"cell {digest} failed: {failure.why}" for digest, failure in failures))
         return
     if print_cells:
         waiting = [each for each in plan.cells(ledger) if ledger.find(each) is None]
         for cells in by_training(waiting):
             show(shlex.join(["cacr", *orders.command(cells)[3:]]))
-        if undecided := plan.filled(ledger)[0].undecided:
+        if undecided := plan.sheet(ledger)[0].undecided():
             show(
                 f"# {len(undecided)} places wait for trials: when these commands are done, --print-cells lists the rest"
             )
         return
-    found = reproduced(plan, ledger) if table_only else work_on_plan(plan, orders)
+    found = reproduced(plan, ledger, data_root) if table_only else work_on_plan(plan, orders)
     if not found.finished:
         raise typer.Exit(INTERRUPTED)
     show(found.text)

@@ -27,6 +27,10 @@ MAX_UNREADABLE = 0.1
 """Default share of unreadable images that is accepted."""
 
 
+class NotFiniteFeaturesError(UserError):
+    """Features of an encoder are not finite: its weights are damaged, or its training diverged."""
+
+
 @dataclass(frozen=True)
 class Features:
     """Features of a source.
@@ -231,7 +235,7 @@ def encode(
 
 def _finite(features: Tensor, encoder: Encoder) -> Tensor:
     if not bool(torch.isfinite(features).all()):
-        raise UserError(
+        raise NotFiniteFeaturesError(
             f"{encoder.info.encoder} gives features that are not finite numbers: its weights are damaged, or its "
             "training diverged (`cacr doctor` checks a run)"
         )

@@ -1,12 +1,17 @@
 """Test the paper's claims: one contrast per claim, defined in advance, tested over seeds."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cacr.evaluation.results.significance import LEVEL, Difference, compare_scores
 from cacr.ledger.item import Claim, Place
 
-FEWEST_SEEDS = 2
+FEWEST_SEEDS = 3
+"""Number of seeds below which nothing is called confirmed or contradicted: with two seeds, two differences that happen
+to be alike would be enough."""
+
+TOO_FEW = "not shown, too few seeds"
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class Judged:
     Attributes:
         claim: the claim.
         difference: difference of the contrast from zero; None with too few seeds.
-        verdict: ``confirmed``, ``contradicted``, ``not shown``, ``too few seeds`` or ``not run``.
+        verdict: ``confirmed``, ``contradicted``, ``not shown``, ``not shown, too few seeds`` or ``not run``.
     """
 
     claim: Claim
@@ -33,7 +38,11 @@ class Judged:
         return f"{at_scale}: {d.mean:+.2f} ({d.low:+.2f} to {d.high:+.2f}, p = {d.p:.2g}, {d.seeds} seeds, {d.test})"
 
 
-def judge(claim: Claim, scores: Mapping[Place, Mapping[int, float]]) -> Judged:
+def judge(
+    claim: Claim,
+    scores: Mapping[Place, Mapping[int, float]],
+    resolutions: Mapping[Place, float] | None = None,
+) -> Judged:
     """Test whether a claim's contrast is above zero: a paired t-test over the seeds that all its places have.
 
     A claim of no difference is confirmed if the confidence interval of the contrast is within its bounds, and
@@ -42,19 +51,30 @@ def judge(claim: Claim, scores: Mapping[Place, Mapping[int, float]]) -> Judged:
     Args:
         claim: with its contrast.
         scores: place -> seed -> score.
+        resolutions: place -> the smallest step of its scores, in their unit, if it is known.
     """
     sides = [scores.get(place, {}) for place in claim.contrast]
     if not all(sides):
         return Judged(claim, None, "not run")
     seeds = set.intersection(*(set(side) for side in sides))
     if len(seeds) < FEWEST_SEEDS:
-        return Judged(claim, None, "too few seeds")
+        return Judged(claim, None, TOO_FEW)
     sums = {
         seed: sum(weight * scores[place][seed] for place, weight in claim.contrast.items())
         for seed in sorted(seeds)
     }
-    found = compare_scores(dict.fromkeys(sums, 0.0), sums)
+    found = compare_scores(dict.fromkeys(sums, 0.0), sums, resolution=_resolution(claim, resolutions or {}))
     return Judged(claim, found, "not shown" if found is None else _verdict(claim, found))
+
+
+def _resolution(claim: Claim, resolutions: Mapping[Place, float]) -> float:
+    """The step of two single scores whose difference is rounded as much as the contrast of a claim.
+
+    Rounding of scores s_i with steps r_i gives sum_i w_i s_i the variance sum_i w_i^2 r_i^2 / 12, and the difference of
+    two scores with the step r the variance 2 r^2 / 12.
+    """
+    steps = (weight * resolutions.get(place, 0.0) for place, weight in claim.contrast.items())
+    return math.sqrt(sum(step**2 for step in steps) / 2)
 
 
 def _verdict(claim: Claim, found: Difference) -> str:

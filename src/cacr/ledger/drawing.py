@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from cacr.errors import UserError
 from cacr.ledger.item import Item
 from cacr.ledger.record import Ledger, Record
-from cacr.ledger.scales import Scale, Sheet, columns_at
+from cacr.ledger.scales import Scale, columns_at
 from cacr.ledger.table import Filled
 from cacr.reporting.figures import draw_figures
 from cacr.reporting.figures.style import label, legend, line_style, plain_axes, save
@@ -27,7 +27,7 @@ LIMITS = {"entropy": "max_entropy"}
 """Metric -> the metric with its largest possible value."""
 
 
-def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger) -> list[Path]:
+def draw(item: Item, scale: Scale, filled: Filled, ledger: Ledger) -> list[Path]:
     """Draw the figures of an item; returns the files.
 
     Curves and scores only need records. Figures from embeddings and pictures need the run folders: :func:`undrawn`
@@ -39,7 +39,7 @@ def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger)
         files += save(_curves(item, scale, filled, drawn), folder, f"{item.name}-{scale}")
     if item.varied and any(filled.records.values()):
         files += save(_against(item, scale, filled), folder, f"{item.name}-{scale}")
-    for (column, seed), runs in _runs(sheet, ledger).items() if item.draws else ():
+    for (column, seed), runs in _runs(filled, ledger).items() if item.draws else ():
         try:
             out = folder / f"{item.name}-{scale}" / f"{re.sub(r'[^a-z0-9]+', '-', column.lower())}-{seed}"
             for each in draw_figures([*runs.values()], out=out, only=item.draws, names=[*runs]):
@@ -49,20 +49,20 @@ def draw(item: Item, scale: Scale, sheet: Sheet, filled: Filled, ledger: Ledger)
     return files
 
 
-def undrawn(item: Item, sheet: Sheet, ledger: Ledger) -> list[str]:
+def undrawn(item: Item, filled: Filled, ledger: Ledger) -> list[str]:
     """The finished cells that are left out of the figures because their run folders are gone, and what to do."""
     return [
         f"{row}, {column}, seed {seed}: its run folder is gone; copy {ledger.run(cell)} from where it was trained, or "
         f"remove {ledger.file(cell)} to train it again"
-        for ((row, column), seed), cell in (sheet.cells.items() if item.draws else ())
-        if ledger.find(cell) is not None and not ledger.run(cell).exists()
+        for ((row, column), seed), cell in (filled.sheet.cells.items() if item.draws else ())
+        if seed in filled.records.get((row, column), {}) and not ledger.run(cell).exists()
     ]
 
 
-def _runs(sheet: Sheet, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
+def _runs(filled: Filled, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
     """(column, seed) -> row -> its run folder, if it still exists: some figures show several runs."""
     found: dict[tuple[str, int], dict[str, Path]] = {}
-    for ((row, column), seed), cell in sheet.cells.items():
+    for ((row, column), seed), cell in filled.sheet.cells.items():
         if (run := ledger.run(cell)).exists():
             found.setdefault((column, seed), {})[row] = run
     return found

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from cacr.registry import Registry
 
@@ -71,6 +71,8 @@ class Column:
     smoke_data: str = "digits"
 
 
+Unit = Literal["share", "seconds"]
+
 Place = tuple[str, str]
 """Names of a row and a column."""
 
@@ -119,7 +121,8 @@ class Item:
         draws: figures of ``cacr figures`` that each run draws.
         varied: the setting that the rows vary, as an axis is named: the scores are drawn against it, as the lines of
             the rows.
-        quantity: what the numbers are.
+        quantity: what the numbers are, in words.
+        unit: ``share``: a score in percent; ``seconds``: of a step.
         timed_steps: for an item that measures only time: the length of each training, but for a smoke test.
     """
 
@@ -136,6 +139,7 @@ class Item:
     draws: tuple[str, ...] = ()
     varied: str = ""
     quantity: str = "accuracy (%)"
+    unit: Unit = "share"
     timed_steps: int | None = None
 
     def __post_init__(self) -> None:

@@ -16,6 +16,9 @@ from cacr.ledger.tuning import choose, decide
 from cacr.registry import nearest
 from cacr.shell import shell_words
 
+OUT, DATA_ROOT = Path("ledger"), Path("data")
+"""Default folders of the ledger and of named data sets."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -73,8 +76,12 @@ class Plan:
         """The cells to run that are known now, in their order."""
         return self.sheet(ledger)[0].every(self.rows, self.columns)
 
+    def unknown_cells(self, ledger: Ledger) -> int:
+        """Number of cells to run that trials have to decide first."""
+        return len(self.sheet(ledger)[0].undecided(self.rows, self.columns)) * self.seeds
+
     def decide(self, ledger: Ledger) -> None:
-        """Store what finished trials decided."""
+        """Store what finished trials decided; to be called before any cell is run with it."""
         decide(self._sheet({}), ledger)
 
     def _sheet(self, chosen: dict[Place, dict[str, Any]]) -> Sheet:
@@ -100,28 +107,27 @@ class Plan:
         told += ["--out", str(out), "--data-root", str(data_root)]
         return told + ["--tune"] * self.tune + ["--download"] * download
 
-    def filled(self, ledger: Ledger) -> tuple[Filled, dict[Place, dict[str, Any]]]:
-        """The results of the item so far."""
+    def filled(self, ledger: Ledger) -> Filled:
+        """The results of the item so far; reads every record."""
         sheet, chosen = self.sheet(ledger)
-        return fill(self.item, sheet, ledger), chosen
+        return fill(self.item, sheet, ledger, chosen)
 
-    def draw(self, ledger: Ledger) -> list[Path]:
+    def draw(self, filled: Filled, ledger: Ledger) -> list[Path]:
         """Draw the figures of the item; returns the files."""
-        sheet, _ = self.sheet(ledger)
-        return draw(self.item, self.scale, sheet, fill(self.item, sheet, ledger), ledger)
+        return draw(self.item, self.scale, filled, ledger)
 
-    def text(self, ledger: Ledger) -> str:
-        """The section of the item in Markdown."""
-        filled, chosen = self.filled(ledger)
+    def text(self, filled: Filled, out: Path = OUT, data_root: Path = DATA_ROOT) -> str:
+        """The section of the item in Markdown.
+
+        Args:
+            filled: the results.
+            out: folder of the ledger, for the command.
+            data_root: folder of named data sets, for the command.
+        """
         words = ["cacr", "reproduce", self.item.name, "--scale", self.scale, "--seeds", self.seeds]
         words += ["--match", self.match] if self.match != "views" else []
-        command = shell_words(*words, *(["--tune"] if self.tune else []))
-        return table(
-            self.item,
-            self.scale,
-            filled,
-            match=self.match,
-            tuned=self.tune,
-            chosen=chosen,
-            command=command,
-        )
+        words += ["--tune"] * self.tune
+        words += ["--out", out] if out != OUT else []
+        words += ["--data-root", data_root] if data_root != DATA_ROOT else []
+        command = shell_words(*words)
+        return table(self.item, self.scale, filled, match=self.match, tuned=self.tune, command=command)

@@ -5,10 +5,12 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from pydantic import TypeAdapter
 
 from cacr.errors import UserError
@@ -26,18 +28,21 @@ class Record:
     Attributes:
         cell: everything that influences it (:attr:`Cell.content`).
         scores: protocol -> subject -> score in [0, 1]; several metrics of one protocol have different names.
+        test_images: protocol -> number of its test images; missing in records of older versions, and for the mean over
+            several data sets.
         resolved: the settings as the training resolved them.
         budget: images, views, steps and views seen.
         curves: metric -> [epoch, value] pairs of the training.
         verdict: verdict of the diagnostics.
         seconds: time of ``training`` and ``evaluation``.
         versions: versions of the software.
-        commit: commit of cacr, if it runs from a checkout.
-        machine: its processor.
+        commit: commit of cacr, if it runs from a checkout, and whether files were changed since.
+        machine: its processor, and its GPU if it has one.
     """
 
     cell: dict[str, Any]
     scores: dict[str, dict[str, Finite]]
+    test_images: dict[str, int] = field(default_factory=dict)
     resolved: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, int] = field(default_factory=dict)
     curves: dict[str, list[list[Finite]]] = field(default_factory=dict)
@@ -45,7 +50,7 @@ class Record:
     seconds: dict[str, Finite] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
     commit: str = field(default_factory=lambda: commit())
-    machine: str = field(default_factory=lambda: cpu_name())
+    machine: str = field(default_factory=lambda: machine_name())
 
     def score(self, protocol: str, subject: str = "encoder") -> float | None:
         """A score; None if it was not measured."""
@@ -58,25 +63,58 @@ class Choice:
 
     Attributes:
         settings: the best ones.
-        scores: digest of each trial that did not fail -> its score.
+        scores: digest of each trial -> its score; 0 if it diverged.
     """
 
     settings: dict[str, Any]
     scores: dict[str, Finite]
 
 
-_RECORD, _CHOICE = TypeAdapter(Record), TypeAdapter(Choice)
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell failed when it was last tried.
+
+    Attributes:
+        why: in words.
+        kind: ``diverged``: the settings are to blame, because a number of the training was no longer finite; ``other``:
+            anything else, such as a full disk or missing data, which says nothing about the settings.
+    """
+
+    why: str
+    kind: Literal["diverged", "other"] = "other"
 
 
-def cpu_name() -> str:
-    """The processor as Linux names it; elsewhere its kind."""
-    return cpu_field("model name") or platform.processor() or platform.machine()
+_RECORD, _CHOICE, _FAILURE = TypeAdapter(Record), TypeAdapter(Choice), TypeAdapter(Failure)
 
 
+def machine_name() -> str:
+    """The processor as Linux names it, elsewhere its kind; then the GPU, which cells use if there is one."""
+    processor = cpu_field("model name") or platform.processor() or platform.machine()
+    return f"{processor}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else processor
+
+
+@cache
 def commit() -> str:
-    """The commit of the checkout that cacr runs from; empty without a checkout."""
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
+    """The commit of the checkout that this process runs from, as it was when it was first asked."""
+    return commit_of(Path(__file__).parents[1])
+
+
+def commit_of(package: Path) -> str:
+    """The commit of a checkout of cacr, followed by ``-dirty`` if files were changed since.
+
+    Empty without a checkout. A virtual environment may lie in a checkout of something else, whose commit says nothing.
+
+    Args:
+        package: folder of the package.
+    """
+    if _git(package, "rev-parse", "--show-prefix") != "src/cacr/":
+        return ""
+    return _git(package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says about a folder; empty if it cannot. It takes no lock, because the user may be working there."""
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
@@ -119,6 +157,10 @@ class Ledger:
 
     def failure_file(self, cell: Cell) -> Path:
         """The file that says why a cell failed."""
+        return self.cells / f"{cell.digest}.failed.json"
+
+    def old_failure_file(self, cell: Cell) -> Path:
+        """The same as earlier versions wrote it: the reason alone, as text."""
         return self.cells / f"{cell.digest}.failed.txt"
 
     def find(self, cell: Cell) -> Record | None:
@@ -135,10 +177,16 @@ class Ledger:
             raise UserError(f"{file} is the record of another cell: remove it to run this cell again")
         return record
 
-    def failure(self, cell: Cell) -> str:
-        """Why a cell failed when it was last tried; empty if it did not fail."""
-        file = self.failure_file(cell)
-        return file.read_text(encoding="utf-8", errors="replace").strip() if file.exists() else ""
+    def failure(self, cell: Cell) -> Failure | None:
+        """Why a cell failed when it was last tried; None if it did not fail.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        file, old = self.failure_file(cell), self.old_failure_file(cell)
+        if file.exists():
+            return read_json(file, _FAILURE, hint="remove it to run the cell again")
+        return Failure(old.read_text(encoding="utf-8", errors="replace").strip()) if old.exists() else None
 
     def choice_file(self, trials: Sequence[Cell]) -> Path:
         """What some trials decided; the name is a digest of theirs."""
@@ -168,8 +216,9 @@ class Ledger:
         self.cells.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file(cell), (json.dumps(asdict(record), indent=1) + "\n").encode())
         self.failure_file(cell).unlink(missing_ok=True)
+        self.old_failure_file(cell).unlink(missing_ok=True)
 
-    def fail(self, cell: Cell, why: str) -> None:
+    def fail(self, cell: Cell, failure: Failure) -> None:
         """Store why a cell failed."""
         self.cells.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.failure_file(cell), f"{why}\n".encode())
+        write_atomically(self.failure_file(cell), (json.dumps(asdict(failure), indent=1) + "\n").encode())

@@ -7,9 +7,9 @@ from pathlib import Path
 from cacr.errors import UserError
 from cacr.ledger.claims import Judged
 from cacr.ledger.drawing import undrawn
-from cacr.ledger.plan import Plan
+from cacr.ledger.plan import DATA_ROOT, Plan
 from cacr.ledger.record import Ledger
-from cacr.ledger.runner import Orders, cell_command, work_through
+from cacr.ledger.runner import Orders, Progress, cell_command, work_through
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,22 @@ def orders_of(
 
 def work_on_plan(plan: Plan, orders: Orders) -> Reproduced:
     """Run the cells that have no record, then make the table of all records."""
-    finished = work_through(plan.cells(orders.ledger), orders)
+    ledger, progress = orders.ledger, Progress(orders.tell)
+    plan.decide(ledger)
+    first = plan.cells(ledger)
+    finished = work_through(first, orders, progress, later=plan.unknown_cells(ledger))
     if plan.tune and finished:  # the trials have decided the settings of the other cells
-        plan.decide(orders.ledger)
-        finished = work_through(plan.cells(orders.ledger), orders)
-    return reproduced(plan, orders.ledger, finished=finished)
+        plan.decide(ledger)
+        failed = {cell.digest for cell in first if ledger.failure(cell)}  # left to the next command
+        rest = [cell for cell in plan.cells(ledger) if cell.digest not in failed]
+        finished = work_through(rest, orders, progress)
+    return reproduced(plan, ledger, orders.data_root, finished=finished)
 
 
-def reproduced(plan: Plan, ledger: Ledger, *, finished: bool = True) -> Reproduced:
+def reproduced(
+    plan: Plan, ledger: Ledger, data_root: Path = DATA_ROOT, *, finished: bool = True
+) -> Reproduced:
     """The table and figures of the existing records; nothing is run."""
-    filled, _ = plan.filled(ledger)
-    missing = undrawn(plan.item, plan.sheet(ledger)[0], ledger)
-    return Reproduced(finished, plan.text(ledger), filled.judged, plan.draw(ledger), missing)
+    filled = plan.filled(ledger)
+    text, figures = plan.text(filled, ledger.path, data_root), plan.draw(filled, ledger)
+    return Reproduced(finished, text, filled.judged, figures, undrawn(plan.item, filled, ledger))

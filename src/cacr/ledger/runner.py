@@ -12,7 +12,7 @@ from pathlib import Path
 from cacr.cores import available_cores
 from cacr.errors import INTERRUPTED
 from cacr.ledger.cell import Cell
-from cacr.ledger.record import Ledger
+from cacr.ledger.record import Failure, Ledger
 from cacr.ledger.work import InterruptedCellError, TakenCellError, work_on
 from cacr.training.progress import duration
 
@@ -41,39 +41,57 @@ class Orders:
     tell: Callable[[str], None]
 
 
-def work_through(cells: Sequence[Cell], orders: Orders) -> bool:
+def work_through(
+    cells: Sequence[Cell], orders: Orders, progress: "Progress | None" = None, *, later: int = 0
+) -> bool:
     """Run every cell that has no record; return whether it was not stopped.
 
     A failed cell is reported, and the next ones are run.
+
+    Args:
+        cells: the cells.
+        orders: how they are run.
+        progress: of earlier calls for the same item, which is continued.
+        later: number of cells that another call will run.
     """
     waiting = [cell for cell in cells if orders.ledger.find(cell) is None]
-    told = _Told(len(waiting), orders.tell)
+    progress = progress or Progress(orders.tell)
+    progress.expect(len(waiting) + later)
     run = _one_by_one if orders.jobs == 1 else _several
-    return run(waiting, orders, told)
+    return run(waiting, orders, progress)
 
 
-class _Told:
-    """Prints progress and the estimated time left."""
+class Progress:
+    """Prints the number of finished cells and the estimated time left.
 
-    def __init__(self, total: int, tell: Callable[[str], None]) -> None:
-        self._total, self._tell = total, tell
-        self._done, self._started = 0, time.monotonic()
+    Args:
+        tell: is called with one line per finished cell.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._done, self._total, self._started = 0, 0, time.monotonic()
+
+    def expect(self, more: int) -> None:
+        """So many cells follow those that are done."""
+        self._total = self._done + more
 
     def skipped(self, why: str) -> None:
         """A cell that is no longer waiting: another process works on it, or was told to stop."""
         self._total -= 1
         self._tell(why)
 
-    def ended(self, cell: Cell, failed: str = "") -> None:
+    def ended(self, cell: Cell, failed: Failure | None = None) -> None:
+        """A cell that is done or failed."""
         self._done += 1
         spent = time.monotonic() - self._started
         left = duration(spent / self._done * (self._total - self._done))
         rest = f"about {left} left" if self._done < self._total else f"done in {duration(spent)}"
-        outcome = f"failed: {failed}" if failed else "done"
+        outcome = f"failed: {failed.why}" if failed else "done"
         self._tell(f"{self._done} of {self._total} cells, {rest}; {cell.words}: {outcome}")
 
 
-def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
+def _one_by_one(cells: Sequence[Cell], orders: Orders, progress: Progress) -> bool:
     for cell in cells:
         try:
             work_on(cell, orders.ledger, orders.data_root, download=orders.download)
@@ -81,15 +99,15 @@ def _one_by_one(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
             orders.tell(str(error))
             return False
         except TakenCellError as error:
-            told.skipped(f"{error}: skipped")
+            progress.skipped(f"{error}: skipped")
         except Exception:  # any error is stored in the ledger, as for a cell in another process
-            told.ended(cell, orders.ledger.failure(cell))
+            progress.ended(cell, orders.ledger.failure(cell))
         else:
-            told.ended(cell)
+            progress.ended(cell)
     return True
 
 
-def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
+def _several(cells: Sequence[Cell], orders: Orders, progress: Progress) -> bool:
     """Processes with an equal share of the cores; their output goes to a file next to their run folders."""
     threads = max(1, available_cores() // orders.jobs)
     environment = {"OMP_NUM_THREADS": str(threads)} | dict(os.environ)
@@ -111,9 +129,9 @@ def _several(cells: Sequence[Cell], orders: Orders, told: _Told) -> bool:
                 if process.poll() is not None:
                     del running[digest]
                     if why := _left(cell, process.returncode, orders.ledger):
-                        told.skipped(f"{cell.words}: {why}")
+                        progress.skipped(f"{cell.words}: {why}")
                     else:
-                        told.ended(cell, _failure(cell, process.returncode, orders.ledger))
+                        progress.ended(cell, _failure(cell, process.returncode, orders.ledger))
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:  # the processes have received the signal too, and save their state
         for _, process in running.values():
@@ -144,14 +162,14 @@ def _left(cell: Cell, code: int, ledger: Ledger) -> str:
     return ""
 
 
-def _failure(cell: Cell, code: int, ledger: Ledger) -> str:
-    """Why a process left no record; empty if it did."""
+def _failure(cell: Cell, code: int, ledger: Ledger) -> Failure | None:
+    """Why a process left no record; None if it did."""
     if ledger.find(cell) is not None:
-        return ""
+        return None
     if not ledger.failure(cell):
         lines = _log(ledger, cell).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         ended = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        ledger.fail(cell, " / ".join([ended, *lines[-_LAST_LINES:]]))
+        ledger.fail(cell, Failure(" / ".join([ended, *lines[-_LAST_LINES:]])))
     return ledger.failure(cell)
 
 

@@ -42,6 +42,9 @@ MINI: dict[str, Any] = {
 """Our initial weights, which short runs need, and all other settings that every row has in common. The precision
 depends on the machine; a record stores it."""
 
+OURS = ("base_lr", "head", "first_layer", "weights", "schedule")
+"""Settings of ``mini`` that are not the paper's; the captions of its tables name them."""
+
 SMOKE: dict[str, Any] = MINI | {
     "data": "digits",
     "width": 0.05,
@@ -56,9 +59,9 @@ SMOKE: dict[str, Any] = MINI | {
 
 _OF_START = (
     *("data", "imbalance", "encoder", "width", "image_size", "preset"),
-    *("first_layer", "weights", "recipe"),
+    *("first_layer", "weights", "recipe", "held_out"),
 )
-"""Settings that decide the initial weights."""
+"""Settings that decide the initial weights; the first layer depends on the images that are not held out."""
 
 _OF_METHOD = ("head", "dim", "optimizer", "base_lr", "weight_decay", "views")
 """Settings that belong to a method, if a row names one."""
@@ -99,21 +102,24 @@ class Sheet:
             rows: names of the rows; empty for all.
             columns: names of the columns; empty for all.
         """
-
-        def wanted(row: str | None, column: str) -> bool:
-            return (not rows or row in {None, *rows}) and (not columns or column in columns)
-
-        decided = {place for place, _ in self.cells}
-        tried = [
-            cell
-            for place, options in self.trials.items()
-            if place not in decided and wanted(*place)
-            for _, cell in options
+        tried = [cell for place in self.undecided(rows, columns) for _, cell in self.trials[place]]
+        own = [(seed, cell) for (place, seed), cell in self.cells.items() if _wanted(place, rows, columns)]
+        own += [
+            (seed, cell)
+            for (column, seed), cell in self.references.items()
+            if not columns or column in columns
         ]
-        own = [(seed, cell) for (place, seed), cell in self.cells.items() if wanted(*place)]
-        own += [(seed, cell) for (column, seed), cell in self.references.items() if wanted(None, column)]
         whole = [*tried, *(cell for _, cell in sorted(own, key=lambda each: each[0]))]
         return list({cell.digest: cell for cell in whole}.values())
+
+    def undecided(self, rows: Collection[str] = (), columns: Collection[str] = ()) -> list[Place]:
+        """Places whose trials have not decided; their cells are not known yet."""
+        decided = {place for place, _ in self.cells}
+        return [place for place in self.trials if place not in decided and _wanted(place, rows, columns)]
+
+
+def _wanted(place: Place, rows: Collection[str], columns: Collection[str]) -> bool:
+    return (not rows or place[0] in rows) and (not columns or place[1] in columns)
 
 
 def rows_at(item: Item, scale: Scale) -> tuple[Row, ...]:

@@ -9,8 +9,8 @@ from cacr.ledger.cell import Cell
 from cacr.ledger.claims import Judged, judge
 from cacr.ledger.item import Column, Item, Place
 from cacr.ledger.record import Ledger, Record
-from cacr.ledger.scales import Match, Scale, Sheet, columns_at
-from cacr.ledger.tuning import chosen_in_words, in_words
+from cacr.ledger.scales import MINI, OURS, Match, Scale, Sheet, columns_at, rows_at, trials_of
+from cacr.ledger.tuning import chosen_in_words, in_words, why_undecided
 
 REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
 
@@ -20,26 +20,31 @@ class Filled:
     """The results of an item.
 
     Attributes:
+        sheet: the cells that are known.
+        chosen: settings that trials have chosen, by place.
         scores: place -> seed -> score in the unit of the item.
         records: place -> seed -> record.
         missing: cells without a record.
-        undecided: places whose trials have not chosen their settings yet.
+        undecided: places whose trials have not chosen their settings yet, and why.
         failed: why cells failed, trials included.
         judged: the claims.
     """
 
+    sheet: Sheet
+    chosen: Mapping[Place, Mapping[str, Any]]
     scores: dict[Place, dict[int, float]]
     records: dict[Place, dict[int, Record]]
     missing: list[Cell]
-    undecided: list[Place]
+    undecided: dict[Place, str]
     failed: dict[str, str]
     judged: list[Judged]
 
 
-def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
-    """Collect the records of an item."""
+def fill(item: Item, sheet: Sheet, ledger: Ledger, chosen: Mapping[Place, Mapping[str, Any]]) -> Filled:
+    """Collect the records of an item; each is read once."""
     scores: dict[Place, dict[int, float]] = {}
     records: dict[Place, dict[int, Record]] = {}
+    resolutions: dict[Place, float] = {}
     missing: list[Cell] = []
     failed: dict[str, str] = {}
     columns = {column.name: column for column in item.columns}
@@ -48,8 +53,8 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
         record = ledger.find(cell)
         if record is None:
             missing.append(cell)
-            if why := ledger.failure(cell):
-                failed[what] = why
+            if failure := ledger.failure(cell):
+                failed[what] = failure.why
         return record
 
     for (place, seed), cell in sheet.cells.items():
@@ -58,6 +63,8 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
         records.setdefault(place, {})[seed] = record
         if (value := value_of(item, columns[place[1]], cell, record)) is not None:
             scores.setdefault(place, {})[seed] = value
+        if images := record.test_images.get(_score_name(columns[place[1]], cell)):
+            resolutions[place] = max(100 / images, resolutions.get(place, 0.0))
     for (column, seed), cell in sheet.references.items():
         if (record := look_up(cell, f"before training, {column}, seed {seed}")) is None:
             continue
@@ -66,23 +73,26 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger) -> Filled:
                 scores.setdefault((name, column), {})[seed] = value
     for place, tried in sheet.trials.items():
         for settings, cell in tried:
-            if why := ledger.failure(cell):
-                failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = why
-    undecided = [place for place in sheet.trials if place not in {known for known, _ in sheet.cells}]
-    judged = [judge(claim, scores) for claim in item.claims]
-    return Filled(scores, records, missing, undecided, failed, judged)
+            if failure := ledger.failure(cell):
+                failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = failure.why
+    undecided = {place: why_undecided(sheet.trials[place], ledger) for place in sheet.undecided()}
+    judged = [judge(claim, scores, resolutions) for claim in item.claims]
+    return Filled(sheet, chosen, scores, records, missing, undecided, failed, judged)
 
 
 def value_of(
     item: Item, column: Column, cell: Cell, record: Record, subject: str = "encoder"
 ) -> float | None:
     """The number of a cell that an item shows: a score in percent, or seconds per step."""
-    if item.quantity.startswith("seconds"):
+    if item.unit == "seconds":
         return record.seconds.get("step") if subject == "encoder" else None
-    if not cell.evaluation:
-        return None
-    score = record.score(column.measure or str(cell.evaluation["protocol"][0]), subject)
+    score = record.score(_score_name(column, cell), subject)
     return None if score is None else 100 * score
+
+
+def _score_name(column: Column, cell: Cell) -> str:
+    """The score of a record that a column shows; empty if the cell measures only its training."""
+    return column.measure or str(cell.evaluation["protocol"][0]) if cell.evaluation else ""
 
 
 def table(
@@ -92,7 +102,6 @@ def table(
     *,
     match: Match,
     tuned: bool,
-    chosen: Mapping[Place, Mapping[str, Any]],
     command: str,
 ) -> str:
     """The whole section of an item."""
@@ -100,13 +109,17 @@ def table(
     lines = [f"### {item.name}: {item.title}", "", _head(item, scale, match, tuned), ""]
     lines += [*_rows(item, columns, filled), *(_agreement(item, filled) if scale == "paper" else ()), ""]
     lines += [*(_claim(judged, scale) for judged in filled.judged), ""]
-    lines += [*_lengths(filled), *chosen_in_words(chosen)]
+    lines += _lengths(filled)
+    if item.unit == "seconds":
+        lines += _machines(filled)
+    lines += chosen_in_words(filled.chosen)
     if missing := len({cell.digest for cell in filled.missing}):
         lines.append(f"Incomplete: {missing} cells have not been run, or failed.")
-    if filled.undecided:
-        lines.append(
-            f"Incomplete: {_places(filled.undecided)}: the trials that choose settings are not finished."
+    for why in dict.fromkeys(filled.undecided.values()):
+        places = "; ".join(
+            f"{row}, {column}" for (row, column), own in filled.undecided.items() if own == why
         )
+        lines.append(f"Incomplete: {places}: {why}.")
     lines += [f"Failed: {what}: {why}" for what, why in filled.failed.items()]
     lines += ["", f"    {command}"]
     return "\n".join(lines)
@@ -117,7 +130,7 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
         return f"{item.quantity} after a few steps on digits: this only shows that everything runs."
     if scale == "paper":
         return f"{item.quantity} at the paper's scale. Needs: {item.needs}."
-    values = "settings tuned on held-out training images" if tuned else "the paper's temperatures, t+ and t-"
+    values = _trials(item) if tuned else "the paper's temperatures, t+ and t-"
     if item.timed_steps:
         equal = f"{item.timed_steps} steps in every row"
     elif longer := [row.name for row in item.rows if row.longer != 1.0]:
@@ -126,10 +139,23 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
         equal = f"equal {match} in every row"
     encoders = {row.settings["encoder"] for row in item.rows if "encoder" in row.settings}
     instead = f", {', '.join(sorted(encoders))} as the encoder" if encoders else ""
+    chosen = {"base_lr"} if tuned else set()
+    given = chosen.union(*(row.settings for row in item.rows))
+    ours = in_words({name: MINI[name] for name in OURS if name not in given})
     return (
-        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; mean ± spread over seeds (number of "
-        "seeds); the paper's number, at its own scale, in brackets."
+        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; {ours} are ours, not the paper's; mean ± "
+        "spread over seeds (number of seeds); the paper's number, at its own scale, in brackets."
     )
+
+
+def _trials(item: Item) -> str:
+    """How settings were tuned, with the number of trials of each row if it is not the same."""
+    rows: dict[int, list[str]] = {}
+    for row in rows_at(item, "mini"):
+        rows.setdefault(len(trials_of(row)), []).append(row.name)
+    numbers = [f"{number} trials of {', '.join(names)}" for number, names in rows.items()]
+    told = "; ".join(numbers) if len(rows) > 1 else f"{next(iter(rows))} trials of every row"
+    return f"settings tuned on held-out training images ({told})"
 
 
 def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
@@ -138,7 +164,7 @@ def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
     names = [row.name for row in item.rows] + [
         name for name in REFERENCES.values() if any(place[0] == name for place in filled.scores)
     ]
-    digits = 4 if item.quantity.startswith("seconds") else 2
+    digits = 4 if item.unit == "seconds" else 2
     for name in names:
         said = item.paper.get(name, ())
         cells = []
@@ -153,7 +179,7 @@ def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
 
 def _agreement(item: Item, filled: Filled) -> list[str]:
     """How many numbers agree with the paper's within the tolerance, and the differences of the others."""
-    if item.quantity.startswith("seconds"):
+    if item.unit == "seconds":
         return []
     apart = {
         (name, column.name): fmean(scores.values()) - quoted
@@ -185,10 +211,6 @@ def _drop(base: Mapping[int, float], scores: Mapping[int, float]) -> str:
     return f", drop {fmean(lost):.2f}" if lost else ""
 
 
-def _places(places: Sequence[Place]) -> str:
-    return "; ".join(f"{row}, {column}" for row, column in places)
-
-
 def _claim(judged: Judged, scale: Scale) -> str:
     verdict = "a smoke run shows nothing" if scale == "smoke" else judged.words
     return f"- {judged.claim.text} **{verdict}**"
@@ -207,3 +229,15 @@ def _lengths(filled: Filled) -> list[str]:
             )
             found.setdefault(column, set()).add(text)
     return [f"{column}: {'; '.join(sorted(texts))}." for column, texts in found.items()]
+
+
+def _machines(filled: Filled) -> list[str]:
+    """The machine on which time was measured; if there are several, what was measured on each."""
+    places: dict[str, list[str]] = {}
+    for (row, column), records in filled.records.items():
+        for machine in dict.fromkeys(record.machine for record in records.values()):
+            places.setdefault(machine or "an unknown machine", []).append(f"{row}, {column}")
+    if len(places) < 2:
+        return [f"Measured on {machine}." for machine in places]
+    each = [f"{machine} ({'; '.join(names)})" for machine, names in places.items()]
+    return [f"Measured on different machines, so that times cannot be compared: {'; '.join(each)}."]

@@ -13,11 +13,13 @@ from typing import Any
 from cacr.errors import UserError
 from cacr.evaluation import SuiteReport, evaluate_run, evaluate_suite, is_suite
 from cacr.evaluation.probing import observe
+from cacr.features.encode import NotFiniteFeaturesError
 from cacr.ledger.cell import Cell
 from cacr.ledger.made_data import MADE, made
-from cacr.ledger.record import Ledger, Record
+from cacr.ledger.record import Failure, Ledger, Record, commit
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
+from cacr.training.diverged import DivergedError
 from cacr.training.pretrain import pretrain
 
 CURVES = (
@@ -32,6 +34,9 @@ CURVES = (
 )
 """Metrics of a training that a record stores."""
 
+
+_Scores = dict[str, dict[str, float]]
+"""Protocol -> subject -> score."""
 
 PLACES = {
     "imagenet": "imagenet:{}/imagenet",
@@ -72,7 +77,9 @@ def work_on(cell: Cell, ledger: Ledger, data_root: Path, *, download: bool = Fal
         except InterruptedCellError:
             raise
         except Exception as error:
-            ledger.fail(cell, f"{type(error).__name__}: {error}")
+            diverged = isinstance(error, DivergedError | NotFiniteFeaturesError)
+            why = f"{type(error).__name__}: {error}"
+            ledger.fail(cell, Failure(why, "diverged" if diverged else "other"))
             raise
         ledger.keep(cell, record)
         return record
@@ -91,7 +98,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
-    started, folder = time.monotonic(), ledger.run(cell)
+    started, folder, code = time.monotonic(), ledger.run(cell), commit()
     if folder.exists() and not RunFolder(folder).holds_run:
         shutil.rmtree(folder)  # it ended before its settings were written: there is nothing to continue
     values = dict(cell.settings) | where
@@ -100,7 +107,7 @@ def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
     if outcome.status == "interrupted":
         raise InterruptedCellError(f"{cell.words} was stopped; run the same command to continue")
     trained = time.monotonic()
-    scores = _scores(cell, ledger, where) if cell.evaluation else {}
+    scores, test_images = _scores(cell, ledger, where) if cell.evaluation else ({}, {})
     run = Run.open(folder)
     curves = {name: [[round(x, 4), round(y, 6)] for x, y in run.points(name)] for name in CURVES}
     speeds = [row["images_per_second"] for row in run.rows if row.get("images_per_second")]
@@ -112,12 +119,14 @@ def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
     return Record(
         cell=cell.content,
         scores=scores,
+        test_images=test_images,
         resolved=run.settings.model_dump(mode="json", exclude={"data_root"})
         | {"data": cell.settings["data"]},
         budget=asdict(run.budget),
         curves={name: points for name, points in curves.items() if points},
         verdict=run.verdict.verdict if run.verdict else "",
         seconds={name: round(value, 4) for name, value in seconds.items()},
+        commit=code,
     )
 
 
@@ -136,36 +145,40 @@ def located(data: str, root: Path, own: Path) -> str:
     return PLACES[data].format(root) if data in PLACES else data
 
 
-def _scores(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Protocol -> subject -> score; for a suite also the mean over its data sets."""
+def _scores(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> tuple[_Scores, dict[str, int]]:
+    """Scores, for a suite also their mean over its data sets, and numbers of test images by protocol."""
     of_start, folder = cell.subject == "start", ledger.run(cell)
     values = {"baselines": (), **cell.evaluation, **where}
     values["data"] = located(str(values["data"]), where["data_root"], ledger.made)
     subject = RunFolder(folder).start if of_start else folder
     if is_suite(str(values["data"])):
         return _suite_scores(evaluate_suite(subject, values), of_start)
-    scores: dict[str, dict[str, float]] = {}
+    scores: _Scores = {}
+    test_images: dict[str, int] = {}
     for result in evaluate_run(subject, values):
         name = "untrained" if of_start and result.subject == "encoder" else result.subject
-        scores.setdefault(result.protocol, {})[name] = result.score
-        for measure, value in result.also.items():
-            scores.setdefault(f"{result.protocol} {measure}", {})[name] = value
-    return scores
+        for measured, value in {"": result.score, **result.also}.items():
+            title = f"{result.protocol} {measured}".strip()
+            scores.setdefault(title, {})[name] = value
+            test_images[title] = result.counts["test_images"]
+    return scores, test_images
 
 
-def _suite_scores(report: SuiteReport, of_start: bool) -> dict[str, dict[str, float]]:
-    """Scores of every data set, and their mean.
+def _suite_scores(report: SuiteReport, of_start: bool) -> tuple[_Scores, dict[str, int]]:
+    """Scores of every data set, and their mean; numbers of test images of every data set.
 
     Raises:
         UserError: a data set failed: a mean over the others would be a different number.
     """
     if report.failures:
         raise UserError("; ".join(map(str, report.failures)))
-    scores: dict[str, dict[str, float]] = {}
+    scores: _Scores = {}
+    test_images: dict[str, int] = {}
     for (data, protocol, contestant), result in report.results.items():
         name = "untrained" if of_start and contestant == report.contestants[0] else result.subject
         scores.setdefault(f"{protocol} {data}", {})[name] = result.score
+        test_images[f"{protocol} {data}"] = result.counts["test_images"]
     for protocol in report.protocols:
         own = [scores[f"{protocol} {data}"] for data in report.sets]
         scores[protocol] = {name: statistics.fmean(each[name] for each in own) for name in own[0]}
-    return scores
+    return scores, test_images

@@ -50,8 +50,12 @@ SIX = (CL, AU_CL, HN_CL, CACR_1, CMC, CACR_4)
 NEEDS = "CIFAR-10 and CIFAR-100 (STL-10: 3 GB); about 2 GPU hours per cell, 8 GB of GPU memory"
 
 
+IDLE = {"neg_weights": "t_neg", "pos_weights": "t_pos"}
+"""Weights -> the setting that has no effect if they are uniform."""
+
+
 def variant(name: str, base: Row, **changes: Any) -> Row:
-    """A row with other settings, at every scale; what it sets is not tuned.
+    """A row with other settings, at every scale; what it sets is not tuned, nor what has no effect with it.
 
     Values that an objective has by default are left out of its settings, so that equal trainings are one cell. A
     recipe may have others: at the paper's scale all are set.
@@ -59,7 +63,8 @@ def variant(name: str, base: Row, **changes: Any) -> Row:
     known = signature(OBJECTIVES[base.settings["objective"]]).parameters
     new = {key: value for key, value in changes.items() if key not in known or known[key].default != value}
     kept = {key: value for key, value in base.settings.items() if key not in changes}
-    tuned = {key: values for key, values in base.tuned.items() if key not in changes}
+    fixed = {*changes, *(idle for weights, idle in IDLE.items() if (kept | new).get(weights) == "uniform")}
+    tuned = {key: values for key, values in base.tuned.items() if key not in fixed}
     return Row(name, kept | new, base.recipe, {**base.paper, **changes}, tuned)
 
 

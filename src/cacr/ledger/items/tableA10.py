@@ -36,6 +36,7 @@ add(
         needs="ImageNet-1K, and a GPU of 32 GB that does nothing else",
         no_mini="its batches of 224 px through ResNet-50 do not fit into a processor's time; table A7 is the small one",
         quantity="seconds of a step",
+        unit="seconds",
         timed_steps=STEPS,
     )
 )

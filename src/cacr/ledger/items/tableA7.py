@@ -28,6 +28,7 @@ add(
         },
         needs="a GPU that does nothing else (the paper's: V100)",
         quantity="seconds of a step",
+        unit="seconds",
         timed_steps=60,
     )
 )
