@@ -17,6 +17,8 @@ from cacr.training.diverged import DivergedError
 from tests.ledger.test_cells import TOY
 
 PLACE = ("ours", "regular")
+LAST_RATE = 2 * RATES[-1]
+"""``base_lr`` is for 256 images; this row has 128."""
 PLAN = Plan(TOY, "mini", seeds=2, tune=True)
 
 
@@ -48,14 +50,14 @@ def test_a_trial_that_is_missing_or_failed_leaves_its_place_undecided(
     assert said in PLAN.text(PLAN.filled(ledger))
     assert cells[-1].digest in {cell.digest for cell in PLAN.cells(ledger)}
     ledger.keep(cells[-1], _record(cells[-1], 0.9))
-    assert PLAN.sheet(ledger)[1][PLACE] == {"base_lr": RATES[-1], "t_neg": 4.0}
+    assert PLAN.sheet(ledger)[1][PLACE] == {"base_lr": LAST_RATE, "t_neg": 4.0}
 
 
 def test_a_trial_that_diverged_was_tried_and_is_the_worst(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     cells = _tried(ledger, Failure("the loss is nan", "diverged"))
     PLAN.decide(ledger)
-    assert PLAN.sheet(ledger)[1][PLACE] == {"base_lr": RATES[-1], "t_neg": 1.0}
+    assert PLAN.sheet(ledger)[1][PLACE] == {"base_lr": LAST_RATE, "t_neg": 1.0}
     (stored,) = (tmp_path / "choices").iterdir()
     scores = json.loads(stored.read_text())["scores"]
     assert len(scores) == len(cells) and scores[cells[-1].digest] == min(scores.values()) == 0
