@@ -29,7 +29,7 @@ def reproduce(
         bool,
         typer.Option(
             "--tune",
-            help="Choose learning rate and temperature (or t-) of every row by six trials on held-out training images.",
+            help="Choose learning rate and temperature (or t-) of every row by trials on held-out training images: four rates with two values each.",
         ),
     ] = False,
     row: Annotated[
