@@ -10,8 +10,8 @@ from cacr.errors import UserError
 from cacr.features.encode import NotFiniteFeaturesError
 from cacr.ledger import Ledger, Plan, Record, work
 from cacr.ledger.cell import Cell
+from cacr.ledger.item import RATES
 from cacr.ledger.record import Failure
-from cacr.ledger.scales import RATES
 from cacr.runs.folder import RunFolder
 from cacr.training.diverged import DivergedError
 from tests.ledger.test_cells import TOY

@@ -7,6 +7,11 @@ from typing import Any, Literal
 
 from cacr.registry import Registry
 
+RATES, LOWER_RATES = (0.02, 0.06, 0.18, 0.54), (0.006, 0.02, 0.06, 0.18)
+"""Learning rates that ``--tune`` tries, per step: a step has equally many views in every row, whatever the number of
+images. The gradient of a loss with a temperature tau is 1 / tau times as large, so its rates are lower. With the same
+rates for all, the best of CL was the lowest."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -19,6 +24,7 @@ class Row:
             paper quotes the number from another paper, and nothing is trained.
         paper: settings in addition to the recipe at the paper's scale.
         tuned: setting -> values that ``--tune`` tries, in addition to the learning rate.
+        rates: learning rates that ``--tune`` tries, per step; equally many in every row.
         longer: length at the scale ``mini``, as a multiple of the other rows.
         line: the system that the row is a point of, in an item that varies a setting.
         at: its value of that setting.
@@ -29,6 +35,7 @@ class Row:
     recipe: str | None = None
     paper: Mapping[str, Any] = field(default_factory=dict)
     tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    rates: tuple[float, ...] = RATES
     longer: float = 1.0
     line: str = ""
     at: float = 0.0

@@ -66,10 +66,6 @@ _OF_START = (
 _OF_METHOD = ("head", "dim", "optimizer", "base_lr", "weight_decay", "views")
 """Settings that belong to a method, if a row names one."""
 
-RATES = (0.02, 0.06, 0.18, 0.54)
-"""Learning rates of the trials of ``--tune``, per step: a step has equally many views in every row, whatever the number
-of images. With the three largest alone, the best of CL was the lowest."""
-
 TRIAL_SEED = 1000
 """Seed of all trials; seeds of reported cells are small."""
 
@@ -216,7 +212,7 @@ def trials_of(row: Row) -> list[dict[str, Any]]:
     """
     own = [{name: value} for name, values in row.tuned.items() for value in values]
     images = row.settings.get("batch_size", MINI["batch_size"])
-    rates = [round(rate * 256 / images, 6) for rate in RATES]  # ``base_lr`` is for 256 images
+    rates = [round(rate * 256 / images, 6) for rate in row.rates]  # ``base_lr`` is for 256 images
     return [{"base_lr": rate, **each} for rate in rates for each in own or [{}]]
 
 

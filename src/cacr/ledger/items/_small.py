@@ -8,7 +8,7 @@ row are about alike: t- = 4 weighs negatives as a temperature of 0.125 does.
 from inspect import signature
 from typing import Any
 
-from cacr.ledger.item import Column, Row
+from cacr.ledger.item import LOWER_RATES, Column, Row
 from cacr.losses import OBJECTIVES
 
 ONE: dict[str, Any] = {"views": 2, "batch_size": 320}
@@ -19,6 +19,7 @@ CL = Row(
     {"objective": "info_nce", "temperature": 0.19, **ONE},
     "{data}-cl",
     tuned={"temperature": (0.19, 0.1)},
+    rates=LOWER_RATES,
 )
 AU_CL = Row("AU-CL", {"objective": "align_uniform", "t": 2.0, **ONE}, "{data}-au", tuned={"t": (2.0, 3.0)})
 HN_CL = Row(
@@ -26,6 +27,7 @@ HN_CL = Row(
     {"objective": "hard_negative", "temperature": 0.5, **ONE},
     "{data}-hn",
     tuned={"temperature": (0.19, 0.5)},
+    rates=LOWER_RATES,
 )
 CACR_1 = Row(
     "CACR (K=1)",
@@ -38,6 +40,7 @@ CMC = Row(
     {"objective": "cmc", "temperature": 0.19, **FOUR},
     "{data}-cmc",
     tuned={"temperature": (0.19, 0.1)},
+    rates=LOWER_RATES,
 )
 CACR_4 = Row(
     "CACR (K=4)",
@@ -65,7 +68,7 @@ def variant(name: str, base: Row, **changes: Any) -> Row:
     kept = {key: value for key, value in base.settings.items() if key not in changes}
     fixed = {*changes, *(idle for weights, idle in IDLE.items() if (kept | new).get(weights) == "uniform")}
     tuned = {key: values for key, values in base.tuned.items() if key not in fixed}
-    return Row(name, kept | new, base.recipe, {**base.paper, **changes}, tuned)
+    return Row(name, kept | new, base.recipe, {**base.paper, **changes}, tuned, base.rates)
 
 
 def small_columns(
