@@ -27,7 +27,7 @@ from cacr.ledger import (
 )
 from cacr.ledger.cell import Cell
 from cacr.ledger.claims import judge
-from cacr.ledger.item import Claim, Column, Item, Row
+from cacr.ledger.item import LOWER_RATES, RATES, Claim, Column, Item, Row
 from cacr.ledger.record import Failure
 from cacr.ledger.scales import TRIAL_SEED, VIEWS, sheet_of
 from cacr.training.check import check_settings

@@ -29,7 +29,7 @@ def reproduce(
         bool,
         typer.Option(
             "--tune",
-            help="Choose learning rate and temperature (or t-) of every row by trials on held-out training images: four rates with two values each.",
+            help="Choose learning rate and temperature (or t-) of every row by trials on held-out training images.",
         ),
     ] = False,
     row: Annotated[
