@@ -21,6 +21,41 @@ from cacr.runs.result import Finite, versions
 from cacr.training.precision import cpu_field
 
 
+def machine_name() -> str:
+    """The processor as Linux names it, elsewhere its kind; then the GPU, which cells use if there is one."""
+    processor = cpu_field("model name") or platform.processor() or platform.machine()
+    return f"{processor}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else processor
+
+
+@cache
+def current_commit() -> str:
+    """The commit of the checkout that this process runs from, as it was when it was first asked."""
+    return commit_of(Path(__file__).parents[1])
+
+
+def commit_of(package: Path) -> str:
+    """The commit of a checkout of cacr, followed by ``-dirty`` if files were changed since.
+
+    Empty without a checkout. A virtual environment may lie in a checkout of something else, whose commit says nothing.
+
+    Args:
+        package: folder of the package.
+    """
+    if _git(package, "rev-parse", "--show-prefix") != "src/cacr/":
+        return ""
+    return _git(package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says about a folder; empty if it cannot. It takes no lock, because the user may be working there."""
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return said.stdout.strip() if said.returncode == 0 else ""
+
+
 @dataclass(frozen=True)
 class Record:
     """A finished cell.
@@ -49,8 +84,8 @@ class Record:
     verdict: str = ""
     seconds: dict[str, Finite] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
-    commit: str = field(default_factory=lambda: commit())
-    machine: str = field(default_factory=lambda: machine_name())
+    commit: str = field(default_factory=current_commit)
+    machine: str = field(default_factory=machine_name)
 
     def score(self, protocol: str, subject: str = "encoder") -> float | None:
         """A score; None if it was not measured."""
@@ -85,41 +120,6 @@ class Failure:
 
 
 _RECORD, _CHOICE, _FAILURE = TypeAdapter(Record), TypeAdapter(Choice), TypeAdapter(Failure)
-
-
-def machine_name() -> str:
-    """The processor as Linux names it, elsewhere its kind; then the GPU, which cells use if there is one."""
-    processor = cpu_field("model name") or platform.processor() or platform.machine()
-    return f"{processor}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else processor
-
-
-@cache
-def commit() -> str:
-    """The commit of the checkout that this process runs from, as it was when it was first asked."""
-    return commit_of(Path(__file__).parents[1])
-
-
-def commit_of(package: Path) -> str:
-    """The commit of a checkout of cacr, followed by ``-dirty`` if files were changed since.
-
-    Empty without a checkout. A virtual environment may lie in a checkout of something else, whose commit says nothing.
-
-    Args:
-        package: folder of the package.
-    """
-    if _git(package, "rev-parse", "--show-prefix") != "src/cacr/":
-        return ""
-    return _git(package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    """What git says about a folder; empty if it cannot. It takes no lock, because the user may be working there."""
-    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return said.stdout.strip() if said.returncode == 0 else ""
 
 
 @dataclass(frozen=True)

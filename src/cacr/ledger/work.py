@@ -16,7 +16,7 @@ from cacr.evaluation.probing import observe
 from cacr.features.encode import NotFiniteFeaturesError
 from cacr.ledger.cell import Cell
 from cacr.ledger.made_data import MADE, made
-from cacr.ledger.record import Failure, Ledger, Record, commit
+from cacr.ledger.record import Failure, Ledger, Record, current_commit
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.training.diverged import DivergedError
@@ -98,7 +98,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _work(cell: Cell, ledger: Ledger, where: dict[str, Any]) -> Record:
-    started, folder, code = time.monotonic(), ledger.run(cell), commit()
+    started, folder, code = time.monotonic(), ledger.run(cell), current_commit()
     if folder.exists() and not RunFolder(folder).holds_run:
         shutil.rmtree(folder)  # it ended before its settings were written: there is nothing to continue
     values = dict(cell.settings) | where
