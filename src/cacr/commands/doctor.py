@@ -1,6 +1,5 @@
 """``cacr doctor``: describe this machine, and check a run, an encoder or data."""
 
-import os
 import platform
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from cacr.commands.doctor_encoder import examine_encoder, names_encoder
 from cacr.commands.doctor_run import examine_run
 from cacr.commands.doctor_speed import measure_speed, noise
 from cacr.config import PretrainSettings
+from cacr.cores import available_cores
 from cacr.data import inspect_source, open_source, prepare
 from cacr.errors import UserError
 from cacr.reading.memory import free_memory, gigabytes
@@ -69,7 +69,9 @@ def describe_machine() -> Iterator[str]:
     cpu = torch.device("cpu")
     kind = torch.backends.cpu.get_cpu_capability()
     amx = ", AMX" if "amx_bf16" in cpu_flags() else ""
-    yield f"CPU: {os.cpu_count()} cores, {torch.get_num_threads()} threads, {kind}{amx}; bf16 {_fast(cpu)}"
+    cores = available_cores()
+    counted = f"{cores} core{'s' * (cores != 1)}, {torch.get_num_threads()} threads"
+    yield f"CPU: {counted}, {kind}{amx}; bf16 {_fast(cpu)}"
     yield f"memory: {gigabytes(free_memory())} free"
     for number in range(torch.cuda.device_count()):
         device = torch.device("cuda", number)

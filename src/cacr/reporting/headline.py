@@ -103,7 +103,7 @@ def _of_results(found: Sequence[Standing]) -> Headline:
         return Headline(f"It reaches {own.text}; there is no baseline to compare with.", text)
     main = gain(own, first.of[reference])
     if main.doubt is not None:
-        text += f" A difference from {NAMES[reference]} of up to {main.doubt:.1f} points may be chance."
+        text += f" Differences of up to {main.doubt:.1f} points may be chance."
     more = _disagreeing(found[1:], reference, main.outcome)
     return Headline(_title(main, reference) + _but_pixels(first, reference, main), " ".join([text, *more]))
 

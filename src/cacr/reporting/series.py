@@ -96,13 +96,13 @@ CHARTS = (
     Chart(
         "neighbour_agreement",
         "neighbours kept in a random view",
-        "1: all of them; 0: as many as by guessing.",
+        "1: all of them; 0: no more than by chance.",
         zero=True,
     ),
     Chart(
         "strong_agreement",
         "neighbours kept in a stronger view",
-        "1: all of them; 0: as many as by guessing.",
+        "1: all of them; 0: no more than by chance.",
         zero=True,
     ),
     Chart("half_agreement", "clusters of two halves", "1: the same clusters; 0: by chance.", zero=True),

@@ -91,7 +91,7 @@ def _sort(values: Mapping[str, Any]) -> _Sorted:
         elif name in VIEW_OPTIONS:
             found.views[name] = value
         else:
-            hint = _owner(name) or nearest(name, known, otherwise="see `cacr list`")
+            hint = _owner(name) or nearest(name, known, otherwise="see `cacr list settings`")
             found.problems.append(f"there is no setting {name!r}; {hint}")
     return found
 
