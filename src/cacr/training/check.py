@@ -239,6 +239,6 @@ def _a_preset(settings: PretrainSettings) -> str:
     return settings.preset if settings.preset in PRESETS else "cifar"
 
 
-def _require_extra(package: str, wanted: bool) -> None:
-    if wanted and find_spec(package) is None:
+def _require_extra(package: str, requested: bool) -> None:
+    if requested and find_spec(package) is None:
         raise MissingExtraError(f"the setting {package}", package)
