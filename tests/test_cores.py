@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cacr.commands.doctor import describe_machine
+from cacr.commands.doctor_machine import describe_machine
 from cacr.cores import available_cores, share_of_cores
 from cacr.data.workers import default_workers
 
