@@ -1,4 +1,4 @@
-"""The memory that a run is said to need, against what it was measured to take.
+"""Estimated and measured memory of a run.
 
     python benchmarks/memory.py [--only NAME ...] [--out FILE.json]
 

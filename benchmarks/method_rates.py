@@ -1,4 +1,4 @@
-"""Which learning rate a method should have where nothing else is asked for: five of them on held-out digits.
+"""Default learning rate of each method: five rates, compared on held-out digits.
 
 Each method is trained for 200 steps on four fifths of the training digits and judged on the other fifth, by kNN from 10
 labels per class, at each rate with two seeds (of the split, the weights and the views). A method whose best rate is the

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from cacr.commands.doctor_machine import describe_machine
 from cacr.cores import available_cores, share_of_cores
 from cacr.data.workers import default_workers
 
@@ -23,6 +24,7 @@ def test_started_processes_share_the_cores_of_their_parent() -> None:
     assert [share_of_cores(count) for count in (1, 4, 5, 100)] == [12, 3, 2, 1]
     assert [default_workers(count, in_memory=False) for count in (1, 4)] == [8, 3]
     assert default_workers(1, in_memory=True) == 0
+    assert any(line.startswith("CPU: 12 cores, ") for line in describe_machine())
 
 
 @pytest.mark.usefixtures("machine")

@@ -11,7 +11,7 @@ DRAWING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="ut
 
 
 def _drawn(first: str) -> list[set[str]]:
-    """The groups of rooms in the line of CONTRIBUTING.md that begins with ``first``."""
+    """The groups of packages in the line of CONTRIBUTING.md that begins with ``first``."""
     (line,) = re.findall(rf"^    ({first}[ ,].*)$", DRAWING, re.MULTILINE)
     return [set(group.split(", ")) for group in line.split(" | ")]
 

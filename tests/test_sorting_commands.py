@@ -12,7 +12,8 @@ from PIL import Image
 
 import cacr
 from cacr.cli import app
-from cacr.data import open_source
+from cacr.commands.doctor_data import describe_data
+from cacr.data import Inspection, open_source
 from cacr.evaluation import evaluate_run
 from tests.conftest import Run, refused, save_images
 from tests.evaluation.conftest import untrained, write_images
@@ -49,7 +50,9 @@ def test_a_selection_is_a_list_for_other_commands(
 ) -> None:
     out = tmp_path / "a list.csv"
     code, text = run("select", untrained, photos, "--number", 9, "--by", "coverage", "--out", out)
-    assert code == 0 and "9 of 45 images selected by coverage" in text and out.with_suffix(".html").exists()
+    assert (
+        code == 0 and "9 of 45 images selected (--by coverage)" in text and out.with_suffix(".html").exists()
+    )
     assert len(_rows(out)) == 9 and {row["path"] for row in _rows(out)} <= set(map(str, photos.iterdir()))
     command = shlex.split(text.split("all other images: ")[1])
     assert command[:4] == ["cacr", "predict", str(untrained), str(photos)]
@@ -197,10 +200,18 @@ def test_doctor_counts_every_file_that_is_not_read(run: Run, tmp_path: Path) -> 
     assert "7 images are too few to train" in text and "what next? " in text
 
 
+def test_doctor_says_how_many_copies_it_does_not_list() -> None:
+    pairs = tuple((f"{number}.jpg", f"copy of {number}.jpg") for number in range(12))
+    found = Inspection("photos", 24, 24, (), {}, None, (), (), near=pairs, unread=(), warnings=())
+    lines = [line for line in describe_data(found) if line.startswith("nearly the same image: ")]
+    assert len(lines) == 11 and lines[-1] == "nearly the same image: 2 more"
+
+
 def test_lists_have_kinds_and_the_version_is_told(run: Run) -> None:
-    code, text = run("list", "ways")
+    code, text = run("list", "selectors")
     assert code == 0 and "outliers" in text and "objectives" not in text
-    refused(run, ["list", "protocol"], "did you mean protocols")
+    refused(run, ["list", "protocol"], "there is no list 'protocol'", "did you mean protocols")
+    refused(run, ["list", "quux"], "choose one of: methods, objectives")
     assert run("--version") == (0, f"cacr {cacr.__version__}")
     assert {"select", "predict", "group"} <= {
         command.callback.__name__ for command in app.registered_commands

@@ -80,11 +80,11 @@ class PretrainSettings(Settings):
     data: str = Field(description="folder of images, or the name of a data set: cifar10, stl10, digits, ...")
     method: str | None = Field(
         "cacr",
-        description="training method: cacr, simclr, byol, ... (see `cacr list`); settings that you give override it",
+        description="training method: cacr, simclr, ... (see `cacr list methods`); settings that you give override it",
     )
     recipe: str | None = Field(
         None,
-        description="settings of an experiment of the paper (see `cacr list`); settings that you give override it",
+        description="an experiment of the paper (see `cacr list recipes`); settings that you give override it",
     )
     data_root: Path = Field(Path("data"), description="folder of named data sets, in torchvision's layout")
     download: bool = Field(False, description="allow downloads (data sets, timm's pretrained weights)")
@@ -178,7 +178,7 @@ class PretrainSettings(Settings):
         description="where positives and negatives come from: in_batch, queue, momentum, siamese, ...",
     )
     framework_options: Options = Field({}, description="options of the framework, such as queue_size")
-    objective: str = Field("cacr", description="loss to minimise: cacr, info_nce, ... (see `cacr list`)")
+    objective: str = Field("cacr", description="loss to minimise: cacr, ... (see `cacr list objectives`)")
     objective_options: Options = Field({}, description="options of the objective, such as t_neg")
     batch_norm: Literal["per_view", "joint"] = Field(
         "per_view",
@@ -188,7 +188,7 @@ class PretrainSettings(Settings):
         "auto", description="share batch statistics between processes; auto: in momentum, siamese, prototypes"
     )
 
-    preset: str = Field("auto", description="augmentations of the views (see `cacr list`)")
+    preset: str = Field("auto", description="augmentations of the views (see `cacr list presets`)")
     view_options: Options = Field({}, description="options of the preset, such as grey")
     views: NumberOfViews | Auto = Field("auto", description="views per image: K + 1 for K positives")
     weak_views: int = Field(

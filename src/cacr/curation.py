@@ -38,7 +38,8 @@ def select(
         run: a run folder, or anything else that :func:`cacr.load_encoder` takes.
         data: a folder of images, or the name of a data set.
         out: a ``.csv`` file for their names, which must not exist yet; a contact sheet (``.html``) goes next to it.
-        by: ``typical``, ``coverage``, ``k-means++``, ``outliers``, ``duplicates`` or ``uncertain`` (`cacr list ways`).
+        by: ``typical``, ``coverage``, ``k-means++``, ``outliers``, ``duplicates`` or ``uncertain``
+            (``cacr list selectors``).
         number: number of images to select; default: 100, or all duplicates.
         threshold: images are duplicates if their pixels correlate at least this much.
         seed: seed of random draws.

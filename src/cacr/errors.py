@@ -28,7 +28,10 @@ class MissingExtraError(UserError):
     """A feature needs an optional package that is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional package: pip install 'cacr[{extra}]'")
+        super().__init__(
+            f"{feature} needs an optional package: pip install 'cacr[{extra}]' "
+            f"(in a checkout: pip install '.[{extra}]')"
+        )
 
 
 class StoppedError(UserError):

@@ -62,5 +62,5 @@ def reason(item: Mapping[str, Any]) -> str:
     text: str = item["msg"]
     got = repr(item["input"])
     shown = got if len(got) <= MOST_SHOWN else f"{got[:MOST_SHOWN]} ..."
-    said = text.removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return f"{said} (got {shown})"
+    message = text.removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    return f"{message} (got {shown})"

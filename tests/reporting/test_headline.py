@@ -103,6 +103,7 @@ def test_a_headline_says_what_the_numbers_mean(tmp_path: Path, scores: dict[str,
     others = [replace(RESULT, subject=subject, score=score) for subject, score in scores.items()]
     said = headline(_run(tmp_path, RESULT, *others, verdict="healthy"))
     assert said.title == title
+    assert ("Differences of up to" in said.text) is bool(others)
     assert "a linear classifier on its features (all labels): 75.0 % accuracy, compared with" in said.text
     assert "10.0 % by guessing" in said.text
     assert all(f"{100 * score:.1f} %" in said.text for score in scores.values())
@@ -194,6 +195,18 @@ def test_a_training_that_made_its_weights_worse_is_left(tmp_path: Path) -> None:
         step = next_step(Run.open(folder.path))
         assert step.words.startswith("On these images") and "initial weights are better" in step.words
         assert shlex.split(step.command) == ["cacr", "group", init, "my photos", "--out", "groups.csv"]
+
+
+def test_without_a_clear_difference_the_initial_weights_are_named(tmp_path: Path) -> None:
+    for init, words in (
+        ("timm:resnet18@a.pth", "Use the initial weights, or train longer:"),
+        (None, "Train longer:"),
+    ):
+        folder = RunFolder(tmp_path / words[:3])
+        _run(folder.path, RESULT, replace(RESULT, subject="start", score=0.74), verdict="healthy")
+        folder.write_settings(resolved(init=init), {})
+        (folder.path / "encoder.safetensors").touch()
+        assert next_step(Run.open(folder.path)).words == words
 
 
 def test_what_comes_next_finds_the_same_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from cacr.errors import UserError
 from cacr.reading.memory import HOLES, WORKER
 from cacr.training import fit, live, need, passes
 from cacr.training.check import check_settings
-from cacr.training.fit import require_room
+from cacr.training.fit import lacking, require_room
 from cacr.training.live import live_peak, make_fake
-from cacr.training.need import training_need
+from cacr.training.need import Need, training_need
 from cacr.training.networks import build_method
 from cacr.training.place import Place
 from cacr.training.resolve import Described
@@ -208,6 +208,11 @@ def test_every_process_of_a_machine_counts(monkeypatch: pytest.MonkeyPatch) -> N
     assert four.processes == 4 and four.more > 3 * (four.total - four.resident)
     assert training_need(settings, DATA, processes=4, machines=2).processes == 2
     assert four.parts["step"] <= one.parts["step"]
+    _with_free(monkeypatch, 7e9)
+    assert lacking(Need({"step": 2_000_000_000}, 100_000_000, 4), torch.device("cpu")) == (
+        "this run needs about 8.0 GB of memory in total (2.0 GB in each of 4 processes: step 2.00 GB), "
+        "of which 0.4 GB are in use already, but only 7.0 GB are free"
+    )
 
 
 def test_a_run_is_refused_before_anything_is_written(

@@ -1,28 +1,22 @@
 """``cacr doctor``: describe this machine, and check a run, an encoder or data."""
 
-import os
-import platform
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import torch
-
-import cacr
 from cacr.commands.doctor_data import after_data, describe_data
 from cacr.commands.doctor_encoder import examine_encoder, names_encoder
+from cacr.commands.doctor_machine import describe_machine
 from cacr.commands.doctor_run import examine_run
 from cacr.commands.doctor_speed import measure_speed, noise
 from cacr.config import PretrainSettings
 from cacr.data import inspect_source, open_source, prepare
 from cacr.errors import UserError
-from cacr.reading.memory import free_memory, gigabytes
 from cacr.reporting.next_step import next_lines
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.shell import shell_words
 from cacr.training.dry_run import needed_memory
-from cacr.training.precision import cpu_flags, has_fast_bf16
 
 
 def examine(target: str | None, *, root: Path, images: str | None = None) -> Iterator[str]:
@@ -57,27 +51,3 @@ def _examine_data(target: str, root: Path, images: str | None) -> Iterator[str]:
     where = ("--data-root", root) if root != PretrainSettings.model_fields["data_root"].default else ()
     chosen = ("--images", images) if images else ()
     yield from after_data(target, found, (*where, *chosen), rgb=source.channels == 3)
-
-
-def describe_machine() -> Iterator[str]:
-    """Versions, devices and number formats."""
-    import timm
-    import torchvision
-
-    yield f"cacr {cacr.__version__}, Python {platform.python_version()}, {platform.platform()}"
-    yield f"torch {torch.__version__}, torchvision {torchvision.__version__}, timm {timm.__version__}"
-    cpu = torch.device("cpu")
-    kind = torch.backends.cpu.get_cpu_capability()
-    amx = ", AMX" if "amx_bf16" in cpu_flags() else ""
-    yield f"CPU: {os.cpu_count()} cores, {torch.get_num_threads()} threads, {kind}{amx}; bf16 {_fast(cpu)}"
-    yield f"memory: {gigabytes(free_memory())} free"
-    for number in range(torch.cuda.device_count()):
-        device = torch.device("cuda", number)
-        memory = torch.cuda.get_device_properties(device).total_memory / 1e9
-        yield f"GPU {number}: {torch.cuda.get_device_name(device)}, {memory:.0f} GB; bf16 {_fast(device)}"
-    if not torch.cuda.is_available():
-        yield "GPU: none; on a CPU, use small images and a narrow encoder (--width 0.25)"
-
-
-def _fast(device: torch.device) -> str:
-    return "in hardware" if has_fast_bf16(device) else "not in hardware (float32 is used)"

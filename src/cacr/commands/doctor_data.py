@@ -33,14 +33,15 @@ def describe_data(found: Inspection) -> Iterator[str]:
         yield f"unreadable: {len(found.unreadable) - 10:,} more"
     for line in found.unread:
         yield f"not read: {line}"
-    for group in found.duplicates[:10]:
-        yield f"the same image: {', '.join(group[:4])}"
-    for group in found.near[:10]:
-        yield f"nearly the same image: {', '.join(group[:4])}"
+    for words, groups in (("the same image", found.duplicates), ("nearly the same image", found.near)):
+        for group in groups[:10]:
+            yield f"{words}: {', '.join(group[:4])}"
+        if len(groups) > 10:
+            yield f"{words}: {len(groups) - 10:,} more"
     for warning in found.warnings:
         yield f"warning: {warning}"
     if not (found.unreadable or found.duplicates or found.near or found.warnings or found.skipped):
-        yield "nothing looks wrong"
+        yield "no problems found"
 
 
 def _objects(found: Inspection) -> Iterator[str]:

@@ -43,7 +43,7 @@ def examine_run(run: Run) -> Iterator[str]:
         if rows := run.rows:
             yield f"last metrics, step {rows[-1]['step']}: loss {rows[-1].get('loss', 'unknown')}"
     if healthy and not wrong:
-        yield "nothing looks wrong"
+        yield "no problems found"
 
 
 def _wrong_files(run: Run) -> Iterator[str]:

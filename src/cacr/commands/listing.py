@@ -38,8 +38,8 @@ def listing(kind: str | None = None) -> list[Table]:
     if kind is None:
         return [make() for make in KINDS.values()]
     if kind not in KINDS:
-        hint = nearest(kind, list(KINDS))
-        raise UnknownNameError(f"{kind!r} cannot be listed; {hint} What can be: {', '.join(KINDS)}")
+        hint = nearest(kind, list(KINDS), otherwise=f"choose one of: {', '.join(KINDS)}")
+        raise UnknownNameError(f"there is no list {kind!r}; {hint}")
     return [KINDS[kind]()]
 
 
@@ -115,7 +115,7 @@ def _protocols() -> Table:
 def _sets() -> Table:
     columns = ("folder", "set", "classes", "metric", "where to get it")
     table = _empty(
-        "data sets of the ELEVATER benchmark (--data suite:PATH), laid out as docs/reference/protocols.md says",
+        "data sets of the ELEVATER benchmark (--data suite:PATH): each in PATH/FOLDER, with train/ and test/",
         *columns,
     )
     for each in transfer_sets():
@@ -148,7 +148,7 @@ KINDS: dict[str, Callable[[], Table]] = {
     "baselines": lambda: _table("baselines of cacr evaluate (--set baselines=[...])", BASELINES),
     "metrics": lambda: _table("metrics of cacr evaluate (--set metric=...)", METRICS),
     "sets": _sets,
-    "ways": lambda: _table("ways to select images (cacr select --by)", WAYS),
+    "selectors": lambda: _table("selectors of images (cacr select --by)", WAYS),
     "formats": lambda: _table("export formats (cacr export --to)", FORMATS),
     "settings": lambda: _settings("settings of cacr pretrain (flags, or --set name=value)", PretrainSettings),
     "evaluation": lambda: _settings(

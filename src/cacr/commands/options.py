@@ -40,7 +40,8 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting by name (see `cacr list`); may be repeated.",
+        help="Any other setting by name (see `cacr list settings`; of evaluate: `cacr list evaluation` and "
+        "`protocols`); may be repeated.",
     ),
 ]
 DataRoot = Annotated[str | None, pretrain_setting("data_root")]
@@ -98,7 +99,7 @@ def keywords(values: Mapping[str, Any], *taken: str) -> Mapping[str, Any]:
     """
     wrong = [name for name in values if not isinstance(name, str) or name in taken]
     if wrong:
-        raise SettingsError([f"there is no setting {name!r}; see `cacr list`" for name in wrong])
+        raise SettingsError([f"there is no setting {name!r}; see `cacr list settings`" for name in wrong])
     return values
 
 

@@ -106,7 +106,9 @@ def figures(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(help="Names, separated by commas: entropy, weights, tsne, ...; see `cacr list`."),
+        typer.Option(
+            help="Names, separated by commas: entropy, weights, tsne, ...; see `cacr list figures`."
+        ),
     ] = None,
     query: Annotated[
         int, typer.Option(min=0, help="Which stored image the figures weights and tsne show: 0, 1, ...")

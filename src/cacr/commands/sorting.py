@@ -48,7 +48,7 @@ def select(
     by: Annotated[
         str,
         typer.Option(
-            help="Way to select: typical, coverage, k-means++, uncertain, outliers or duplicates; see `cacr list ways`."
+            help="Selector: typical, coverage, k-means++, uncertain, outliers or duplicates; see `cacr list selectors`."
         ),
     ] = "typical",
     number: Annotated[
@@ -108,7 +108,7 @@ def select(
         max_unreadable=max_unreadable,
         **values,
     )
-    show(f"{len(selection.chosen):,} of {len(found):,} images selected by {selection.by}: {out}")
+    show(f"{len(selection.chosen):,} of {len(found):,} images selected (--by {selection.by}): {out}")
     if page:
         show(f"contact sheet: {out.with_suffix('.html')}")
     _tell(found, data)

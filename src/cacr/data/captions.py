@@ -31,11 +31,11 @@ def with_sentences(source: Source) -> Source:
     Raises:
         UserError: an image has no other caption; names it.
     """
-    told = source.captions or ()
-    usable = tuple(without_empty(each) for each in told)
+    captions = source.captions or ()
+    usable = tuple(without_empty(each) for each in captions)
     if bare := [number for number, each in enumerate(usable) if not each]:
         raise _without(source, bare)
-    empty = sum(map(len, told)) - sum(map(len, usable))
+    empty = sum(map(len, captions)) - sum(map(len, usable))
     if not empty:
         return source
     kept = source.with_notes(f"{empty:,} empty captions of {source.name} are left out")
@@ -48,11 +48,11 @@ def with_all_captions(source: StreamSource) -> StreamSource:
 
     An image without captions is left out when it is read, as an unreadable one.
     """
-    told = source.with_notes()
+    changed = source.with_notes()
     everything = source.stream(range(len(source.shards)), 0, len(source))
-    told.captions = tuple(without_empty(image.captions or ()) for image in everything)
-    told.captioned = True
-    return told
+    changed.captions = tuple(without_empty(image.captions or ()) for image in everything)
+    changed.captioned = True
+    return changed
 
 
 def drawn(captions: Captions, count: int, *place: int) -> list[str]:

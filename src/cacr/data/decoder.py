@@ -75,9 +75,9 @@ class Decoder(Dataset[Batch | WorkerFailure]):
         taken = set(work.indices.tolist())
         used: list[int] = []
         views: list[list[torch.Tensor]] = []
-        for position, wanted in enumerate(work.indices.tolist()):
-            following = self._following(wanted, taken) if raw is None else _rotated(work.indices, position)
-            for index in itertools.chain([wanted], following if self.replace else ()):
+        for position, requested in enumerate(work.indices.tolist()):
+            following = self._following(requested, taken) if raw is None else _rotated(work.indices, position)
+            for index in itertools.chain([requested], following if self.replace else ()):
                 try:
                     views.append(self._views(index, work.epoch, None if raw is None else raw[index]))
                 except UnreadableImageError as error:
@@ -99,9 +99,9 @@ class Decoder(Dataset[Batch | WorkerFailure]):
             unreadable=tuple(problems),
         )
 
-    def _following(self, wanted: int, taken: set[int]) -> Iterator[int]:
+    def _following(self, requested: int, taken: set[int]) -> Iterator[int]:
         """Candidates to replace an unreadable image: the next ones that are not in the share yet."""
-        following = ((wanted + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
+        following = ((requested + step) % len(self.source) for step in range(1, _MOST_REPLACEMENTS))
         return (index for index in following if index not in taken)
 
     def _views(self, index: int, epoch: int, raw: Raw | None) -> list[torch.Tensor]:

@@ -125,7 +125,7 @@ def choose_images(source: Source, images: str | None) -> Source:
         chosen = ~chosen
         if not chosen.any():
             raise UserError(f"{path} names every image of {source.name}: none is left")
-    note = f"{chosen.sum():,} of {len(source):,} images of {source.name} are used, by {images}"
+    note = f"{chosen.sum():,} of {len(source):,} images of {source.name} are used (--images {images})"
     notes = [note, *([_without(missing, path, source)] if missing else [])]
     return source.subset(np.flatnonzero(chosen)).with_notes(*notes)
 

@@ -75,10 +75,10 @@ class Workers:
 
     def _lost_worker(self, error: BaseException) -> UserError | None:
         """Replace PyTorch's error about a dead worker by one that names its current file."""
-        told = re.match(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)", str(error))
-        if not isinstance(error, RuntimeError) or told is None:
+        match = re.match(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)", str(error))
+        if not isinstance(error, RuntimeError) or match is None:
             return None
-        dead = {int(number) for number in told[1].split(",")}
+        dead = {int(number) for number in match[1].split(",")}
         held = [index for process, index in self._decoder.in_hand.tolist() if process in dead]
         files = ", ".join(self._decoder.source.describe(index) for index in held) or "no image yet"
         return UserError(

@@ -36,9 +36,9 @@ def describe_evaluation(run: str | Path, values: Mapping[str, Any]) -> list[str]
         counts = f"{len(data.train):,} training and {len(data.test):,} test images"
         lines.append(f"data       {counts}, {data.classes:,} classes; {data.split}")
         for protocol, settings in chosen.items():
-            told = " ".join(f"{name}={value}" for name, value in settings.model_dump(mode="json").items())
+            text = " ".join(f"{name}={value}" for name, value in settings.model_dump(mode="json").items())
             lines += [
-                f"{protocol:<10} {told}",
+                f"{protocol:<10} {text}",
                 *(f"{'':<10} {line}" for line in settings.plan(info, len(data.train))),
             ]
     return lines

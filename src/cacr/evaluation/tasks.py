@@ -34,10 +34,10 @@ def open_data(settings: EvaluateSettings, needs: Needs, *, need_test: bool = Fal
 
 def by_need(chosen: Mapping[str, ProtocolSettings]) -> dict[Needs, dict[str, ProtocolSettings]]:
     """Protocols by what they need; those that can work without labels are grouped with those that cannot."""
-    wanted = {options.needs for options in chosen.values()}
+    all_needs = {options.needs for options in chosen.values()}
     parts: dict[Needs, dict[str, ProtocolSettings]] = {}
     for protocol, options in chosen.items():
-        needs: Needs = "labels" if options.needs == "images" and "labels" in wanted else options.needs
+        needs: Needs = "labels" if options.needs == "images" and "labels" in all_needs else options.needs
         parts.setdefault(needs, {})[protocol] = options
     return parts
 

@@ -49,11 +49,11 @@ class Format(ABC):
         both.
         """
 
-        def beside(suffix: str) -> Path:
+        def next_to(suffix: str) -> Path:
             plain = out.suffix.lower() == WEIGHTS_SUFFIX
             return out.with_suffix(suffix) if plain else Path(f"{out}{suffix}")
 
-        return Files(out, beside(".json"), beside(".md"), reader_file(out))
+        return Files(out, next_to(".json"), next_to(".md"), reader_file(out))
 
     def refusal(self, info: EncoderInfo) -> str | None:
         """Why the format does not support an encoder, and what to do instead; None if it does."""

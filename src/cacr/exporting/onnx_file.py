@@ -81,13 +81,13 @@ class OnnxFile(Format):
                 )
         tokeniser = side.tower.tokeniser_file
         if tokeniser is None:
-            told = "tokens are those of open_clip.SimpleTokenizer"
+            tokens_from = "tokens are those of open_clip.SimpleTokenizer"
         else:
             write_atomically(place, tokeniser.encode())
-            told = f"its tokeniser is {place.name}"
+            tokens_from = f"its tokeniser is {place.name}"
         return (
             f"the text encoder is {path.name}, from tokens (n, {tokens.shape[1]}), padded with {side.tower.pad}, to "
-            f"unit vectors ({told}); `embeddings` of {out.name} are the unit vectors of images"
+            f"unit vectors ({tokens_from}); `embeddings` of {out.name} are the unit vectors of images"
         )
 
     def read(self, info: EncoderInfo, path: Path) -> Features:

@@ -61,8 +61,8 @@ def find_captions(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor
     """
 
     def hits_of(rows: Tensor) -> Tensor:
-        said = _said(owner, sentence, rows, int(sentence.max()) + 1)
-        return said[:, sentence]
+        hits = _has_pair(owner, sentence, rows, int(sentence.max()) + 1)
+        return hits[:, sentence]
 
     return _ranked(images, texts, hits_of)
 
@@ -71,13 +71,13 @@ def find_images(images: Tensor, texts: Tensor, owner: Tensor, sentence: Tensor) 
     """Search the image of each caption; an image with an equal caption is also a hit. Arguments as above."""
 
     def hits_of(rows: Tensor) -> Tensor:
-        told, place = torch.unique(sentence[rows], return_inverse=True)
-        return _said(sentence, owner, told, len(images))[place]
+        needed, place = torch.unique(sentence[rows], return_inverse=True)
+        return _has_pair(sentence, owner, needed, len(images))[place]
 
     return _ranked(texts, images, hits_of)
 
 
-def _said(first: Tensor, second: Tensor, rows: Tensor, columns: int) -> Tensor:
+def _has_pair(first: Tensor, second: Tensor, rows: Tensor, columns: int) -> Tensor:
     """(rows, columns) whether a caption has this pair of numbers, such as its image and its sentence.
 
     Only these rows of the table are computed, because the whole table would grow with the square of the data.
@@ -90,9 +90,9 @@ def _said(first: Tensor, second: Tensor, rows: Tensor, columns: int) -> Tensor:
     """
     place = torch.searchsorted(rows, first).clamp(max=len(rows) - 1)
     here = rows[place] == first
-    said = torch.zeros(len(rows), columns, dtype=torch.bool)
-    said[place[here], second[here]] = True
-    return said
+    found = torch.zeros(len(rows), columns, dtype=torch.bool)
+    found[place[here], second[here]] = True
+    return found
 
 
 def _ranked(queries: Tensor, keys: Tensor, hits_of: Callable[[Tensor], Tensor]) -> Pairing:

@@ -33,25 +33,25 @@ def images_that_fit(
     Args:
         encoder: the encoder, in evaluation mode.
         source: the images; files are decoded in other processes.
-        machine: has the wanted batch size, and the number of decoding processes.
+        machine: has the requested batch size, and the number of decoding processes.
         size: side of the images.
         beside: bytes that are used at the same time, such as features.
 
     Raises:
         UserError: not even one image fits; says what to do.
     """
-    wanted = machine.batch_size
+    requested = machine.batch_size
     ready, decoding = _decoding(source, machine, size)
     fixed = beside + decoding
     room = free_memory() / world_size() - fixed
-    fits = wanted
-    if wanted * (HOLES * _bound(encoder, size) + ready) > SAFE * room:
+    fits = requested
+    if requested * (HOLES * _bound(encoder, size) + ready) > SAFE * room:
         # imported here, because importing takes longer than encoding if there is enough memory
         from cacr.training.live import bytes_of_one
 
         each = HOLES * bytes_of_one(encoder, size) + ready
-        fits = min(wanted, max(0, int(room // each)))
-        fits = fits if fits in (0, wanted) else 1 << fits.bit_length() - 1
+        fits = min(requested, max(0, int(room // each)))
+        fits = fits if fits in (0, requested) else 1 << fits.bit_length() - 1
     least: int = min(gather_objects(fits))
     if least == 0:
         raise UserError(

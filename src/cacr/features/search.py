@@ -126,11 +126,11 @@ def search_source(
     )
     if query.image is None:
         side = found.encoder.text
-        wanted, vectors = side.of_texts([query.name]), side.of_images(found.features)
+        query_vector, vectors = side.of_texts([query.name]), side.of_images(found.features)
     else:
-        wanted, vectors = found.read(_encode_query(query, found)), found.vectors
+        query_vector, vectors = found.read(_encode_query(query, found)), found.vectors
     # For one query, comparing with all images is faster than making an index.
-    similarity, place = nearest_keys(wanted, vectors, min(k + 1, len(found)))
+    similarity, place = nearest_keys(query_vector, vectors, min(k + 1, len(found)))
     near = [
         Neighbour(number, found.name(number), value, found.label(number))
         for value, number in zip(similarity[0].tolist(), place[0].tolist(), strict=True)
@@ -159,12 +159,12 @@ class _Query(NamedTuple):
     file: Path | None = None
 
 
-def _open_query(wanted: str | os.PathLike[str], opened: Opened) -> _Query:
+def _open_query(query: str | os.PathLike[str], opened: Opened) -> _Query:
     """The image of a file; if there is none, the image of the source with this name or number.
 
     Anything else is taken as words, if the encoder can encode text.
     """
-    text, source = os.fspath(wanted), opened.source
+    text, source = os.fspath(query), opened.source
     path = Path(text)
     if _may_be_file(text) and kind_of(path) is not None:
         image = preview(read_levels(path, printable(text))) if source.deep else to_pil(path)
@@ -196,14 +196,14 @@ def _number_of_file(path: Path, source: Source) -> int | None:
     """The number of the image in this file; None if it is not in the source."""
     if not isinstance(source, FileSource):
         return None
-    wanted = path.stat()
-    same = (n for n, own in enumerate(source.paths) if own.name == path.name and _is_file(own, wanted))
+    status = path.stat()
+    same = (n for n, own in enumerate(source.paths) if own.name == path.name and _is_file(own, status))
     return next(same, None)
 
 
-def _is_file(path: Path, wanted: os.stat_result) -> bool:
+def _is_file(path: Path, status: os.stat_result) -> bool:
     try:
-        return os.path.samestat(path.stat(), wanted)
+        return os.path.samestat(path.stat(), status)
     except OSError:
         return False
 

@@ -117,8 +117,8 @@ class Objective(nn.Module, ABC):
         """Why it cannot be computed from this kind of input; None if it can."""
         if given in self.takes:
             return None
-        wanted = " or ".join(INPUTS[kind] for kind in sorted(self.takes))
-        return f"{type(self).__name__} takes {wanted}, not {INPUTS[given]}"
+        accepted = " or ".join(INPUTS[kind] for kind in sorted(self.takes))
+        return f"{type(self).__name__} takes {accepted}, not {INPUTS[given]}"
 
 
 class PairObjective(Objective):

@@ -27,10 +27,10 @@ def read_npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     with open_file(path) as file, foreign(f"{path} cannot be read as .npz"), zipfile.ZipFile(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
-        wanted = {name: members[f"{name}.npy"] for name in names if f"{name}.npy" in members}
-        total = sum(member.file_size for member in wanted.values())
+        requested = {name: members[f"{name}.npy"] for name in names if f"{name}.npy" in members}
+        total = sum(member.file_size for member in requested.values())
         require_memory(total, f"{path} unpacked")
-        for name, member in wanted.items():
+        for name, member in requested.items():
             with archive.open(member) as stream:
                 shape, dtype = _header(stream, f"{path}, {name}")
                 _require_size(shape, dtype, member.file_size, f"{path}, {name}")

@@ -93,17 +93,17 @@ def outcome(run: Run) -> str | None:
 def _of_results(found: Sequence[Standing]) -> Headline:
     first, reference = found[0], _reference(found[0])
     own = first.of["encoder"]
-    beside = [f"{first.of[name].text} for {NAMES[name]}" for name in _REFERENCES if name in first.of]
+    others = [f"{first.of[name].text} for {NAMES[name]}" for name in _REFERENCES if name in first.of]
     if (classes := own.counts.get("classes", 0)) > 1 and own.metric == "accuracy":
-        beside.append(f"{100 / classes:.1f} % by guessing")
+        others.append(f"{100 / classes:.1f} % by guessing")
     how = f"{_PROTOCOLS.get(own.protocol, own.protocol)} ({labels_text(own)})"
-    against = f", compared with {_listed(beside)}" if beside else ""
+    against = f", compared with {_listed(others)}" if others else ""
     text = f"Measured by {how}: {own.text} {own.metric}{against}."
     if reference is None:
         return Headline(f"It reaches {own.text}; there is no baseline to compare with.", text)
     main = gain(own, first.of[reference])
     if main.doubt is not None:
-        text += f" A difference from {NAMES[reference]} of up to {main.doubt:.1f} points may be chance."
+        text += f" Differences of up to {main.doubt:.1f} points may be chance."
     more = _disagreeing(found[1:], reference, main.outcome)
     return Headline(_title(main, reference) + _but_pixels(first, reference, main), " ".join([text, *more]))
 
@@ -121,12 +121,12 @@ def _but_pixels(standing: Standing, reference: str, main: Gain) -> str:
     """What the title has to add if raw pixels do as well as an encoder that is better than its reference."""
     if main.outcome != "better" or reference == "pixels" or "pixels" not in standing.of:
         return ""
-    beside = gain(standing.of["encoder"], standing.of["pixels"])
-    if beside.outcome == "better":
+    difference = gain(standing.of["encoder"], standing.of["pixels"])
+    if difference.outcome == "better":
         return ""
-    if beside.outcome == "worse":
-        return f" But worse than {NAMES['pixels']}, by {abs(beside.points):.1f} points."
-    return f" But no clear difference from {NAMES['pixels']}: {beside.points:+.1f} points."
+    if difference.outcome == "worse":
+        return f" But worse than {NAMES['pixels']}, by {abs(difference.points):.1f} points."
+    return f" But no clear difference from {NAMES['pixels']}: {difference.points:+.1f} points."
 
 
 def _listed(parts: Sequence[str]) -> str:

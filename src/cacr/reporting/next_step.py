@@ -41,7 +41,7 @@ def next_step(run: Run) -> NextStep:
     if verdict in FAILED:
         config, other = run.folder.config, run.path.with_name(f"{run.path.name}-2")
         command = shell_words("cacr", "pretrain", "--config", config, "--out", other)
-        return NextStep("Start again with one of the changes suggested above:", command)
+        return NextStep("Start again, and add one of the changes suggested above to this command:", command)
     if not run.digest or (run.has_encoder and run.training.finished is False):
         return NextStep("The run is not finished. Continue:", resume_command(run.path))
     compared = outcome(run)
@@ -60,7 +60,8 @@ def next_step(run: Run) -> NextStep:
         kind = "torch" if timm_arguments(run.info) is None else "timm"
         command = _command(run, "export", "--to", kind, "--out", out)
         return NextStep("Use the encoder in other software:", command)
-    return NextStep("Train longer:", resume_command(run.path, *_longer(run.settings)))
+    words = "Train longer:" if run.settings.init is None else "Use the initial weights, or train longer:"
+    return NextStep(words, resume_command(run.path, *_longer(run.settings)))
 
 
 def _as_they_came(run: Run, init: str) -> NextStep:

@@ -43,9 +43,9 @@ def weight_figures(
         images numbers in ``source``. Weights are relative: 1 means the weight if all weights are equal.
     """
     settings = model.run.settings
-    wanted = settings.batch_size if isinstance(settings.batch_size, int) else BATCH
+    size = settings.batch_size if isinstance(settings.batch_size, int) else BATCH
     rng = numpy_generator("queries", seed)
-    chosen = np.sort(rng.choice(len(source), min(wanted, BATCH, len(source)), replace=False))
+    chosen = np.sort(rng.choice(len(source), min(size, BATCH, len(source)), replace=False))
     found: dict[str, Any] = {
         "t_pos": model.run.t_pos,
         "t_neg": model.run.t_neg,

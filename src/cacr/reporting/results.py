@@ -30,23 +30,23 @@ def results_table(results: Sequence[Result]) -> Group:
     table = score_table("protocol", "labels", "measure", subjects=subjects)
     for named, texts in scores.items():
         table.add_row(*named, *(texts.get(subject, "") for subject in subjects))
-    told = (*_recalls(results), *_ranks(results), *shown_notes(results))
-    lines = (_judged_on(results), *told) if results else ()
+    notes = (*_recalls(results), *_ranks(results), *shown_notes(results))
+    lines = (_judged_on(results), *notes) if results else ()
     return Group(with_lines(table, lines), *_class_tables(results, subjects))
 
 
 def _class_tables(results: Sequence[Result], subjects: Sequence[str]) -> Iterator[Table]:
     """A table of the score per class, for each protocol that reports it."""
     for protocol in dict.fromkeys(result.protocol for result in results):
-        told = {r.subject: per_class(r) for r in results if r.protocol == protocol and per_class(r)}
-        if not told:
+        measured = {r.subject: per_class(r) for r in results if r.protocol == protocol and per_class(r)}
+        if not measured:
             continue
         metric = next(result.metric for result in results if result.protocol == protocol)
-        present = [subject for subject in subjects if subject in told]
+        present = [subject for subject in subjects if subject in measured]
         table = score_table(f"{metric} by class", subjects=present)
-        names = list(dict.fromkeys(name for scores in told.values() for name in scores))
+        names = list(dict.fromkeys(name for scores in measured.values() for name in scores))
         for name in names[:_MOST_ROWS]:
-            texts = (f"{100 * told[s][name]:.1f} %" if name in told[s] else "" for s in present)
+            texts = (f"{100 * measured[s][name]:.1f} %" if name in measured[s] else "" for s in present)
             table.add_row(printable(name), *texts)
         if len(names) > _MOST_ROWS:
             table.add_row(f"and {len(names) - _MOST_ROWS:,} others")

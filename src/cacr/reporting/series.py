@@ -96,13 +96,13 @@ CHARTS = (
     Chart(
         "neighbour_agreement",
         "neighbours kept in a random view",
-        "1: all of them; 0: as many as by guessing.",
+        "1: all of them; 0: no more than by chance.",
         zero=True,
     ),
     Chart(
         "strong_agreement",
         "neighbours kept in a stronger view",
-        "1: all of them; 0: as many as by guessing.",
+        "1: all of them; 0: no more than by chance.",
         zero=True,
     ),
     Chart("half_agreement", "clusters of two halves", "1: the same clusters; 0: by chance.", zero=True),
@@ -115,7 +115,7 @@ CHARTS = (
 
 _PART_OF_OTHERS = {"step", "epoch", *(chart.spread for chart in CHARTS), *(chart.bound for chart in CHARTS)}
 
-_SAID_BY_OTHERS = {"view_retrieval", "strong_retrieval", "feature_rank_share"}
+_SHOWN_BY_OTHERS = {"view_retrieval", "strong_retrieval", "feature_rank_share"}
 """Left out: the ranks of views show the same more smoothly, and the effective rank in other units."""
 
 
@@ -142,7 +142,7 @@ def charts_for(all_series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     Metrics of pixels are measured only once, so they have no curves.
     """
     found = dict.fromkeys(name for series in all_series for name in series)
-    known = {chart.figure for chart in CHARTS} | _PART_OF_OTHERS | _SAID_BY_OTHERS
+    known = {chart.figure for chart in CHARTS} | _PART_OF_OTHERS | _SHOWN_BY_OTHERS
     others = (Chart(name, name) for name in found if name not in known and not name.startswith("pixels_"))
     return [asdict(chart) for chart in (*CHARTS, *others) if chart.figure in found]
 

@@ -115,8 +115,8 @@ def predict_labels(
         raise UserError(f"there is no classifier {by!r}; {nearest(by, ['auto', *ways])}")
     if len(names) < 2:
         raise UserError(f"all labels are {printable(names[0])!r}: give labels of at least two classes")
-    wanted = np.arange(len(found)) if everything else np.setdiff1d(np.arange(len(found)), where)
-    if not len(wanted):
+    indices = np.arange(len(found)) if everything else np.setdiff1d(np.arange(len(found)), where)
+    if not len(indices):
         raise UserError(
             "every image has a label already; --all predicts labelled images too, to find wrong labels"
         )
@@ -135,12 +135,12 @@ def predict_labels(
         key=lambda name: (round(judged[name].accuracy, 9), -_best_temperature(outside[name], truth)[1]),
     )
     temperature, _ = _best_temperature(outside[best], truth)
-    scores = chosen[best](rows, truth, torch.from_numpy(wanted))
+    scores = chosen[best](rows, truth, torch.from_numpy(indices))
     if everything:  # a labelled image must not be predicted by a classifier trained on its label
         scores[rows] = outside[best]
     probabilities = (scores.double() / temperature).softmax(dim=1)
     others = {name: value for name, value in judged.items() if name != best}
-    guesses = Guesses.of(probabilities, wanted, names, best)
+    guesses = Guesses.of(probabilities, indices, names, best)
     return replace(guesses, judged=judged[best], others=others, everything=everything)
 
 

@@ -131,7 +131,7 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
     """Select image by image; ``choose`` gets the distance of each from the nearest selected or labelled image."""
     x = found.vectors
     labelled = _labelled(found)
-    wanted = min(wish.number or len(x), len(x) - len(labelled))
+    number_to_select = min(wish.number or len(x), len(x) - len(labelled))
     chosen: list[int] = []
     score: list[float] = []
     if len(labelled):
@@ -141,7 +141,7 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
         distance = _distance(x @ x[chosen[0]])
         score.append(float(distance.max()))
     distance[torch.from_numpy(labelled)] = -1.0
-    while len(chosen) < wanted:
+    while len(chosen) < number_to_select:
         distance[chosen] = -1.0
         number = choose(distance.clamp(min=0))
         if distance[number] < 0:  # only duplicates of selected images are left: take any
@@ -150,7 +150,7 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
         chosen.append(number)
         distance = torch.minimum(distance, _distance(x @ x[number]))
         if wish.progress is not None:
-            wish.progress(len(chosen), wanted)
+            wish.progress(len(chosen), number_to_select)
     return Selection(by, _numbers(chosen), np.array(score), "distance from the nearest image before it")
 
 
@@ -158,9 +158,9 @@ def _spread(found: Collection, wish: Wish, by: str, choose: Callable[[Tensor], i
 def typical(found: Collection, wish: Wish) -> Selection:
     """The most typical image of each cluster, the largest cluster first (TypiClust)."""
     x, labelled = found.vectors, _labelled(found)
-    wanted = min(wish.number or len(x), len(x) - len(labelled))
+    number_to_select = min(wish.number or len(x), len(x) - len(labelled))
     group = means_of(
-        x.numpy(), min(wanted + len(labelled), len(x)), seed=wish.seed, progress=wish.progress
+        x.numpy(), min(number_to_select + len(labelled), len(x)), seed=wish.seed, progress=wish.progress
     ).groups
     free = np.ones(len(x), dtype=bool)
     free[labelled] = False
@@ -174,9 +174,9 @@ def typical(found: Collection, wish: Wish) -> Selection:
     order = sorted(np.flatnonzero(size), key=lambda number: (covered[number], -size[number]))
     queues = [iter(_ranked(np.flatnonzero((group == number) & free), density)) for number in order]
     chosen: list[int] = []
-    while len(chosen) < wanted:
+    while len(chosen) < number_to_select:
         chosen += [image for queue in queues for image in [next(queue, None)] if image is not None]
-    numbers = _numbers(chosen[:wanted])
+    numbers = _numbers(chosen[:number_to_select])
     return Selection(
         "typical", numbers, density[numbers], "typicality: 1 / mean distance from its neighbours"
     )

@@ -91,7 +91,7 @@ def _sort(values: Mapping[str, Any]) -> _Sorted:
         elif name in VIEW_OPTIONS:
             found.views[name] = value
         else:
-            hint = _owner(name) or nearest(name, known, otherwise="see `cacr list`")
+            hint = _owner(name) or nearest(name, known, otherwise="see `cacr list settings`")
             found.problems.append(f"there is no setting {name!r}; {hint}")
     return found
 
@@ -249,6 +249,6 @@ def _a_preset(settings: PretrainSettings) -> str:
     return settings.preset if settings.preset in PRESETS else "cifar"
 
 
-def _require_extra(package: str, wanted: bool) -> None:
-    if wanted and find_spec(package) is None:
+def _require_extra(package: str, requested: bool) -> None:
+    if requested and find_spec(package) is None:
         raise MissingExtraError(f"the setting {package}", package)

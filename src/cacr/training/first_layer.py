@@ -39,9 +39,9 @@ def filters_from_images(
         layer, draw = first_layer(backbone, settings.channels), generator("first layer", settings.seed)
         patches = _patches(settings, preset, source, layer, draw)
         filters = filters_for(layer, patches, draw)
-    told = fabric.broadcast(filters)
-    assert told is not None
-    return told.cpu()
+    shared = fabric.broadcast(filters)
+    assert shared is not None
+    return shared.cpu()
 
 
 def _patches(

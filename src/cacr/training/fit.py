@@ -40,10 +40,14 @@ def lacking(need: Need, device: torch.device) -> str | None:
     on_device = need.device_bytes() if device.type == "cuda" else 0
     free = free_memory()
     if need.more - need.processes * on_device > free:
-        each = f" in each of {need.processes} processes" if need.processes > 1 else ""
+        total, each = "", ""
+        if need.processes > 1:
+            total = " in total"
+            each = f"{gigabytes(need.total)} in each of {need.processes} processes: "
         return (
-            f"this run needs about {gigabytes(need.total)} of memory{each} ({need.largest()}). It already "
-            f"uses {gigabytes(need.processes * need.resident)}, and {gigabytes(free)} are free"
+            f"this run needs about {gigabytes(need.processes * need.total)} of memory{total} "
+            f"({each}{need.largest()}), of which {gigabytes(need.processes * need.resident)} are in use already, "
+            f"but only {gigabytes(free)} are free"
         )
     if on_device and torch.cuda.is_available() and on_device > (room := torch.cuda.mem_get_info(device)[0]):
         return (

@@ -87,7 +87,7 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
         return _stored(source, settings, resumed)
     asked = settings.held_out
     if (asked == "auto" or asked == 0) and (test := _test_part(settings)):
-        chosen = _draw(test, _wanted(len(source), len(test), settings), settings.seed)
+        chosen = _draw(test, _number_to_measure(len(source), len(test), settings), settings.seed)
         return _measured_on_test(source, test, chosen)
     count = min(_default_count(len(source)), int(SHARE * len(source))) if asked == "auto" else asked
     if asked == "auto" and count < TOO_FEW:
@@ -98,7 +98,7 @@ def hold_out(source: Source, settings: PretrainSettings, resumed: RunFolder | No
                 f"held_out={count} leaves no images to train on: {source.name} has {len(source)} images"
             )
         taken = _draw(source, count, settings.seed)
-        return _split(source, taken, taken[-_wanted(len(source), count, settings) :])
+        return _split(source, taken, taken[-_number_to_measure(len(source), count, settings) :])
     return _measured_on_training(source, settings)
 
 
@@ -127,14 +127,14 @@ def _default_count(images: int) -> int:
     return min(images, MOST, max(LEAST, images // 32))
 
 
-def _wanted(images: int, there: int, settings: PretrainSettings) -> int:
+def _number_to_measure(images: int, there: int, settings: PretrainSettings) -> int:
     """Number of images to measure, of ``there`` available ones."""
     asked = settings.measured_images
     return there if asked == "all" else min(there, asked or _default_count(images))
 
 
 def _measured_on_training(source: Source, settings: PretrainSettings) -> HeldOut:
-    chosen = _draw(source, _wanted(len(source), len(source), settings), settings.seed)
+    chosen = _draw(source, _number_to_measure(len(source), len(source), settings), settings.seed)
     return HeldOut(source, source.subset(chosen), "training", chosen.tolist(), [])
 
 

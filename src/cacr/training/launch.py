@@ -185,7 +185,7 @@ def _reporting(fabric: Fabric, job: Callable[[Fabric], T], message: Path) -> T:
         dist.destroy_process_group()
         return result
     except Exception as error:
-        told = str(error) if isinstance(error, UserError) else refusal(error)
-        if told is not None and not message.exists():
-            message.write_text(told, encoding="utf-8", errors="backslashreplace")
+        text = str(error) if isinstance(error, UserError) else refusal(error)
+        if text is not None and not message.exists():
+            message.write_text(text, encoding="utf-8", errors="backslashreplace")
         raise

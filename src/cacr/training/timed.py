@@ -124,8 +124,8 @@ def fit_time(
             observed=observed,
             encoding=encoding,
         )
-        told: Price = fabric.broadcast(price(settings, command, step))
-        return told
+        shared: Price = fabric.broadcast(price(settings, command, step))
+        return shared
 
     choice = _choose(asked, data.described, place, cost, room.fits)
     if choice is None:

@@ -65,7 +65,12 @@ def load_open_clip(name: str, *, download: bool) -> Encoder:
     config = open_clip.get_model_preprocess_cfg(made)
     tower = _OpenClipTower(made, _import("open_clip").get_tokenizer(model))
     return _assembled(
-        f"openclip:{name}", made.visual, tower, config, scale=made.logit_scale, told=f"open_clip's {name}"
+        f"openclip:{name}",
+        made.visual,
+        tower,
+        config,
+        scale=made.logit_scale,
+        loaded_from=f"open_clip's {name}",
     )
 
 
@@ -101,9 +106,14 @@ def _open_clip_folder(folder: Path) -> Encoder:
     model: Any = _filled(build, read_safetensors(file), file)
     context = int(text.get("context_length", 77))
     tower = _OpenClipTower(model, open_clip.tokenizer.SimpleTokenizer(context_length=context))
-    told = f"{file} (a CLIP of open_clip)"
+    loaded_from = f"{file} (a CLIP of open_clip)"
     return _assembled(
-        f"openclip:{folder.name}", model.visual, tower, preprocess, scale=model.logit_scale, told=told
+        f"openclip:{folder.name}",
+        model.visual,
+        tower,
+        preprocess,
+        scale=model.logit_scale,
+        loaded_from=loaded_from,
     )
 
 
@@ -132,8 +142,10 @@ def _hugging_face(folder: Path) -> Encoder:
         "interpolation": "bicubic",
     }
     visual = _HuggingFaceImages(model)
-    told = f"{folder / WEIGHTS} (a CLIP of Hugging Face)"
-    return _assembled(f"clip:{folder.name}", visual, tower, preprocess, scale=model.logit_scale, told=told)
+    loaded_from = f"{folder / WEIGHTS} (a CLIP of Hugging Face)"
+    return _assembled(
+        f"clip:{folder.name}", visual, tower, preprocess, scale=model.logit_scale, loaded_from=loaded_from
+    )
 
 
 class _OpenClipTower(TextTower):
@@ -214,9 +226,11 @@ class _HuggingFaceImages(nn.Module):
 def _filled(build: Any, stored: Mapping[str, Tensor], file: Path) -> nn.Module:
     """A model with the weights of a file, which are compared with it before memory is allocated."""
     with torch.device("meta"):
-        wanted = build().state_dict()
+        expected = build().state_dict()
     held = {name: tensor for name, tensor in stored.items() if not name.endswith("position_ids")}
-    if wrong := misfit({name: wanted[name] for name in wanted if not name.endswith("position_ids")}, held):
+    if wrong := misfit(
+        {name: expected[name] for name in expected if not name.endswith("position_ids")}, held
+    ):
         raise UserError(f"{file} does not fit the configuration next to it: {wrong}")
     model: nn.Module = build()
     model.load_state_dict(held, strict=False)
@@ -224,7 +238,13 @@ def _filled(build: Any, stored: Mapping[str, Tensor], file: Path) -> nn.Module:
 
 
 def _assembled(
-    name: str, visual: nn.Module, tower: TextTower, preprocess: Mapping[str, Any], *, scale: Tensor, told: str
+    name: str,
+    visual: nn.Module,
+    tower: TextTower,
+    preprocess: Mapping[str, Any],
+    *,
+    scale: Tensor,
+    loaded_from: str,
 ) -> Encoder:
     """An encoder whose features are CLIP's image embeddings."""
     size: Any = preprocess.get("size") or getattr(visual, "image_size", 224)
@@ -240,7 +260,7 @@ def _assembled(
     encoder = Encoder(visual, info)
     factor = min(float(scale.detach().exp()), MOST_SCALE)
     encoder.load_text = lambda: TextSide(tower.eval(), nn.Identity(), nn.Identity(), factor)
-    encoder.loaded = LoadedWeights(told)
+    encoder.loaded = LoadedWeights(loaded_from)
     return encoder.eval()
 
 

@@ -70,10 +70,10 @@ def divide(labels: NDArray[np.generic], classes: int) -> tuple[Indices, Indices]
         UserError: nothing would be left to train on.
     """
     shown = indicator(labels, classes)
-    wanted = np.ceil(VALIDATION * shown.sum(axis=0) - 1e-9)
+    needed = np.ceil(VALIDATION * shown.sum(axis=0) - 1e-9)
     judging, taken = np.zeros(len(shown), dtype=bool), np.zeros(classes, dtype=np.int64)
     for index, row in enumerate(shown):
-        if (taken[row] < wanted[row]).any():
+        if (taken[row] < needed[row]).any():
             judging[index] = True
             taken += row
     if judging.all():

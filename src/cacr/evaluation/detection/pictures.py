@@ -123,8 +123,8 @@ def _cell(source: AnnotatedSource, found: Found, one: Judged) -> Image.Image:
         pen.text(place, text, fill=colour)
     name = _plain(source.paths[one.index].name)
     pen.text((4, drawn.height + 3), name[-48:], fill="black")
-    said = f"{one.hits} of {one.hits + one.missed} found, {one.wrong} wrong"
-    pen.text((4, drawn.height + 17), said, fill="black")
+    counts = f"{one.hits} of {one.hits + one.missed} found, {one.wrong} wrong"
+    pen.text((4, drawn.height + 17), counts, fill="black")
     return cell
 
 

@@ -36,9 +36,9 @@ def captions(task: Task, settings: CaptionsSettings) -> Score:
     source = task.data.test
     features, index = task.encode(source, np.zeros(len(source), dtype=np.int64))
     assert source.captions is not None  # checked by open_judged
-    told = [source.captions[number] for number in index.tolist()]
-    sentences = [sentence for each in told for sentence in each]
-    owner = torch.tensor([number for number, each in enumerate(told) for _ in each])
+    captions = [source.captions[number] for number in index.tolist()]
+    sentences = [sentence for each in captions for sentence in each]
+    owner = torch.tensor([number for number, each in enumerate(captions) for _ in each])
     same = same_sentences(sentences)
     side = task.encoder.text
     images, texts = side.of_images(features.values), side.of_texts(sentences)

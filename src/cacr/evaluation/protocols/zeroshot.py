@@ -38,20 +38,20 @@ def zeroshot(task: Task, settings: ZeroshotSettings) -> Score:
     test = task.test
     scores, labels = side.of_images(test.values) @ vectors.T, test.labels.cpu()
     notes = list(side.tower.notes_on_length(class_sentences(names, prompts)))
-    told = names
+    shown = names
     if twins := len(names) - len(set(names)):
         notes.append(
             f"{twins} classes have the same name as another class: give them different names with prompts"
         )
-        told = [f"{name} ({own})" for name, own in zip(names, classes, strict=True)]
+        shown = [f"{name} ({own})" for name, own in zip(names, classes, strict=True)]
     return Score(
         METRICS[task.data.metric](scores, labels),
         metric=task.data.metric,
         details={
             "templates": len(prompts.templates),
             "chance": 1 / len(names),
-            "per_class": _per_class(scores, labels, told),
-            "confused": _confused(scores, labels, told),
+            "per_class": _per_class(scores, labels, shown),
+            "confused": _confused(scores, labels, shown),
         },
         notes=tuple(notes),
     )

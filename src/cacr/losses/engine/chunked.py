@@ -98,12 +98,12 @@ def block_gradients(
     scales: tuple[float, ...],
     product: torch.dtype,
     slopes: Slopes,
-    wanted: Sequence[bool],
+    needed: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients of queries and of keys, if ``wanted``; ``slopes`` may belong to more keys than these."""
+    """The gradients of queries and of keys, if ``needed``; ``slopes`` may belong to more keys than these."""
     dtype = slopes.lse.dtype
-    grad_queries = torch.zeros_like(queries, dtype=dtype) if wanted[0] else None
-    grad_keys = torch.zeros_like(keys, dtype=dtype) if wanted[1] else None
+    grad_queries = torch.zeros_like(queries, dtype=dtype) if needed[0] else None
+    grad_keys = torch.zeros_like(keys, dtype=dtype) if needed[1] else None
     for b, r, key_slices in _plan(queries, keys):
         for c in key_slices:
             s = _similarities(queries[b, r], keys[b, c], product, dtype)

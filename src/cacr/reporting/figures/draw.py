@@ -53,8 +53,8 @@ def draw_figures(
     Raises:
         UserError: a name is unknown, a figure that was asked for cannot be drawn, or nothing can be drawn.
     """
-    wanted = list(only) or FIGURES.names()
-    kinds = {name: FIGURES[name] for name in wanted}  # report an unknown name before anything is read
+    requested = list(only) or FIGURES.names()
+    kinds = {name: FIGURES[name] for name in requested}  # report an unknown name before anything is read
     runs = open_runs(paths, names)
     folder = out or (paths[0] / "figures" if len(paths) == 1 else Path("figures"))
     jobs = list(_jobs(runs, query, kinds))

@@ -28,9 +28,9 @@ function verdict(run) {
 
 /** What to do next, with the command that does it. */
 function whatNext({ words, command }) {
-  const said = make("span", { class: "soft", role: "status" });
-  const copy = () => copyText(command).then(() => (said.textContent = "copied"), (error) => (said.textContent = error.message));
-  return make("div", { class: "next" }, make("p", {}, make("b", {}, "What next? "), words), make("div", { class: "command" }, make("code", {}, command), make("button", { type: "button", "aria-label": "Copy the command", onclick: copy }, "Copy"), said));
+  const message = make("span", { class: "soft", role: "status" });
+  const copy = () => copyText(command).then(() => (message.textContent = "copied"), (error) => (message.textContent = error.message));
+  return make("div", { class: "next" }, make("p", {}, make("b", {}, "What next? "), words), make("div", { class: "command" }, make("code", {}, command), make("button", { type: "button", "aria-label": "Copy the command", onclick: copy }, "Copy"), message));
 }
 
 function overview() {

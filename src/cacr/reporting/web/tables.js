@@ -28,13 +28,13 @@ async function copyText(text) {
 
 /** A table with a button that copies it, or `copied` in its stead; `marked` says which rows stand out. A cell is a text, or elements. */
 function table(header, rows, { marked = () => false, label = "table", copied = [header, ...rows], kind = "" } = {}) {
-  const said = make("span", { class: "soft", role: "status" });
+  const message = make("span", { class: "soft", role: "status" });
   const copy = async () => {
     try {
       await copyText(csv(copied));
-      said.textContent = `${rows.length} rows copied`;
+      message.textContent = `${rows.length} rows copied`;
     } catch (error) {
-      said.textContent = error.message;
+      message.textContent = error.message;
     }
   };
   return make(
@@ -56,6 +56,6 @@ function table(header, rows, { marked = () => false, label = "table", copied = [
         )
       )
     ),
-    make("div", { class: "bar" }, make("button", { type: "button", onclick: copy, "aria-label": `Copy ${label} as CSV` }, "Copy as CSV"), said)
+    make("div", { class: "bar" }, make("button", { type: "button", onclick: copy, "aria-label": `Copy ${label} as CSV` }, "Copy as CSV"), message)
   );
 }
