@@ -237,8 +237,8 @@ def test_a_table_names_what_is_not_tuned_yet_and_why_trials_failed(tmp_path: Pat
     for cell in plan.sheet(ledger)[0].references.values():
         ledger.fail(cell, Failure("no pixels"))
     text = plan.text(plan.filled(ledger))
-    assert "Incomplete: ours, regular: 6 of 6 trials that choose settings are not finished (6 failed" in text
-    assert "Incomplete: ours, skewed: 6 of 6 trials that choose settings are not finished." in text
+    assert "Incomplete: ours, regular: 8 of 8 trials that choose settings are not finished (6 failed" in text
+    assert "Incomplete: ours, skewed: 8 of 8 trials that choose settings are not finished." in text
     assert "Failed: trial of ours, regular with base_lr=0.12 t_neg=1.0: no memory" in text
     assert "Failed: before training, skewed, seed 0: no pixels" in text
 
@@ -252,7 +252,7 @@ def test_rows_and_columns_choose_what_is_run_and_seeds_come_first(tmp_path: Path
     one = Plan(TOY, "mini", seeds=1, columns=("skewed",)).cells(ledger)
     assert {cell.settings.get("imbalance") for cell in one} == {"exponential"}
     tuned = Plan(TOY, "mini", seeds=1, tune=True, rows=("ours",), columns=("regular",)).cells(ledger)
-    assert len([cell for cell in tuned if cell.subject == "encoder"]) == 6
+    assert len([cell for cell in tuned if cell.subject == "encoder"]) == 8
     with pytest.raises(UserError, match=r"no row 'our'.*did you mean ours"):
         Plan(TOY, "mini", rows=("our",))
     with pytest.raises(UserError, match=r"no column 'regluar'.*did you mean regular"):

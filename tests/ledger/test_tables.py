@@ -67,8 +67,8 @@ def test_a_table_says_how_many_trials_its_rows_had(tmp_path: Path) -> None:
     alike, unlike = (
         _text(Plan(item, "mini", tune=True), Ledger(tmp_path)) for item in (TOY, ITEMS["tableA4"])
     )
-    assert "tuned on held-out training images (6 trials of every row)" in alike
-    assert "(6 trials of CACR (K=4), without pi+; 3 trials of without pi-, without both (UAUR))" in unlike
+    assert "tuned on held-out training images (8 trials of every row)" in alike
+    assert "(8 trials of CACR (K=4), without pi+; 4 trials of without pi-, without both (UAUR))" in unlike
 
 
 def test_trials_of_a_row_differ_in_what_they_train(tmp_path: Path) -> None:

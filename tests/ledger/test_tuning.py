@@ -46,7 +46,7 @@ def test_a_trial_that_is_missing_or_failed_leaves_its_place_undecided(
     PLAN.decide(ledger)
     assert PLACE not in PLAN.sheet(ledger)[1] and not (tmp_path / "choices").exists()
     failed = " (1 failed; the next command tries them again)" if failure else ""
-    said = f"Incomplete: ours, regular: 1 of 6 trials that choose settings are not finished{failed}."
+    said = f"Incomplete: ours, regular: 1 of 8 trials that choose settings are not finished{failed}."
     assert said in PLAN.text(PLAN.filled(ledger))
     assert cells[-1].digest in {cell.digest for cell in PLAN.cells(ledger)}
     ledger.keep(cells[-1], _record(cells[-1], 0.9))
@@ -65,7 +65,7 @@ def test_a_trial_that_diverged_was_tried_and_is_the_worst(tmp_path: Path) -> Non
 
 def test_if_every_trial_diverged_nothing_is_chosen(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    _tried(ledger, Failure("the loss is nan", "diverged"), count=6)
+    _tried(ledger, Failure("the loss is nan", "diverged"), count=8)
     PLAN.decide(ledger)
     assert PLACE not in PLAN.sheet(ledger)[1] and not (tmp_path / "choices").exists()
     assert "Incomplete: ours, regular: the training diverged in every trial" in PLAN.text(PLAN.filled(ledger))
