@@ -9,9 +9,8 @@ from cacr.diagnostics.embedding import HeldOutImages
 from cacr.diagnostics.measurement import how_measured, measure
 from cacr.diagnostics.selection import drop_best_after, is_best
 from cacr.diagnostics.snapshots import draw_pictures, is_due
-from cacr.diagnostics.trivial import trivial_loss
+from cacr.diagnostics.trivial import can_shrink, trivial_loss
 from cacr.diagnostics.verdict import STOPPING, judge, judge_end
-from cacr.encoders import keeps_apart
 from cacr.losses.engine.pairs import unit
 from cacr.runs import scales
 from cacr.runs.rows import GrowingRows
@@ -104,7 +103,7 @@ class RunObserver:
                 images=z.shape[1],
                 dim=z.shape[2],
                 trivial_loss=self._trivial_loss,
-                can_shrink=not keeps_apart(self._job.method.head),
+                can_shrink=can_shrink(self._job.method),
             )
             stop = verdict is not None and self._tell(verdict)
             best = self._job.settings.keep_best and is_best(self._job.run, rows)

@@ -2,10 +2,16 @@
 
 import torch
 
+from cacr.encoders import keeps_apart
 from cacr.frameworks import Framework
 from cacr.frameworks.prototypes import Prototypes
 from cacr.losses import PairObjective, Scores
 from cacr.losses.engine.pairs import queued
+
+
+def can_shrink(method: Framework) -> bool:
+    """Whether embeddings can move together: the head does not keep them apart."""
+    return not keeps_apart(method.head)
 
 
 @torch.no_grad()
