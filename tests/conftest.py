@@ -246,3 +246,19 @@ def refused(run: Run, arguments: Sequence[object], *parts: str) -> None:
     assert "Traceback" not in text
     for part in parts:
         assert part in text
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A Chromium: the system's, or the one that ``make browser`` installed."""
+    api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'cacr[dev]'")
+    with api.sync_playwright() as playwright:
+        names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+        found = next(filter(None, map(shutil.which, names)), None)
+        if found is None and not Path(playwright.chromium.executable_path).exists():
+            pytest.skip("no Chromium is installed: `make browser` installs one")
+        # Chromium's sandbox refuses to run as root, as in containers.
+        flags = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        instance = playwright.chromium.launch(executable_path=found, args=flags, timeout=0)
+        yield instance
+        instance.close()

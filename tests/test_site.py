@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import Once
-from tests.reporting.conftest import browser
-
-__all__ = ["browser"]
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("index", "tutorials/few-labels", "results")

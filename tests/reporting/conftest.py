@@ -1,11 +1,8 @@
-"""A run on images whose thumbnails can be told apart by their colour, its page, and a browser to open it in."""
+"""A run on images whose thumbnails can be told apart by their colour, and its page."""
 
 import colorsys
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -63,19 +60,3 @@ def coloured_page(once: Once, coloured_run: Path) -> Path:
         assert missing == ""
 
     return once("page", build) / "report.html"
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A Chromium: the system's, or the one that ``make browser`` installed."""
-    api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'cacr[dev]'")
-    with api.sync_playwright() as playwright:
-        names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-        found = next(filter(None, map(shutil.which, names)), None)
-        if found is None and not Path(playwright.chromium.executable_path).exists():
-            pytest.skip("no Chromium is installed: `make browser` installs one")
-        # Chromium's sandbox refuses to run as root, as in containers.
-        flags = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        instance = playwright.chromium.launch(executable_path=found, args=flags, timeout=0)
-        yield instance
-        instance.close()
