@@ -46,10 +46,7 @@ ARMS: tuple[dict[str, Any], ...] = (
 )
 """What each trial of cacr changes of what ``--time`` chooses; every encoder is below 20 MB."""
 
-LIGHTLY: tuple[dict[str, Any], ...] = tuple(
-    {"rate": rate, "temperature": temperature, "weights": "kaiming"} for rate, temperature in TRIALS
-)
-CONTESTANTS = {"cacr": ARMS, "lightly": LIGHTLY}
+CONTESTANTS = {"cacr": ARMS, "lightly": TRIALS}
 MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": {"labels_per_class": 10}}
 """Title -> settings; kNN and a linear classifier are measured with each."""
 
@@ -57,7 +54,9 @@ MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("action", choices=["choose", "train", "table"])
-    parser.add_argument("contestants", nargs="*", choices=list(CONTESTANTS), default=list(CONTESTANTS))
+    parser.add_argument(
+        "contestants", nargs="*", metavar="contestant", help=f"{' or '.join(CONTESTANTS)}; default: both"
+    )
     parser.add_argument("--data", type=Path, help="folder with cifar-10-batches-py")
     parser.add_argument("--work", type=Path, default=Path("runs/best"), help="arrays and run folders")
     parser.add_argument("--minutes", type=float, default=100.0, help="of the whole training")
@@ -66,7 +65,9 @@ def main() -> None:
     if options.action == "table":
         print_table()
         return
-    for contestant in options.contestants:
+    if unknown := set(options.contestants) - CONTESTANTS.keys():
+        parser.error(f"no contestant {', '.join(sorted(unknown))}: choose from {', '.join(CONTESTANTS)}")
+    for contestant in options.contestants or CONTESTANTS:
         {"choose": choose, "train": train}[options.action](contestant, options)
 
 

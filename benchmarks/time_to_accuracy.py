@@ -47,8 +47,11 @@ SETS = {"cifar10": 32, "imagenette": 64, "flowers102": 64}
 
 ENCODER, WIDTH = "small_alexnet", 0.25
 BATCH, RATE, TEMPERATURE = 512, 0.06 * 512 / 128, 0.5
-TRIALS = tuple(product((RATE / 9, RATE / 3, RATE), (0.1, 0.5)))
-"""Rates and temperatures. Three times lightly's own rate was the worst in five minutes, and is not tried any more."""
+TRIALS: tuple[dict[str, Any], ...] = tuple(
+    {"rate": rate, "temperature": temperature, "weights": "kaiming"}
+    for rate, temperature in product((RATE / 9, RATE / 3, RATE), (0.1, 0.5))
+)
+"""Settings of lightly that are tried. Three times its own rate was the worst in five minutes, and is not tried."""
 
 NORMALISED = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 """lightly's default: what its encoder is trained with is also what it is measured with."""
@@ -109,8 +112,7 @@ def run_set(name: str, options: argparse.Namespace) -> None:
 def tuned(name: str, parts: Parts, options: argparse.Namespace) -> dict[str, Any]:
     """The settings with the best mean accuracy on held-out training images; waits for trials of other processes."""
     while (best := best_trial(name, options.trial_minutes)) is None:
-        for rate, temperature in TRIALS:  # those that no other process runs
-            values = {"rate": rate, "temperature": temperature, "weights": "kaiming"}
+        for values in TRIALS:  # those that no other process runs
             train = partial(alone, name, parts.fit, parts.judge, options.trial_minutes, 0, values)
             cell(f"trial {in_words(values)}", name, options.trial_minutes, 0, train, options.work)
         time.sleep(POLL)
@@ -119,13 +121,12 @@ def tuned(name: str, parts: Parts, options: argparse.Namespace) -> dict[str, Any
 
 def best_trial(name: str, minutes: float) -> dict[str, Any] | None:
     """The settings of the best trial on a set; None if some trials are missing."""
-    tried = [{"rate": rate, "temperature": temperature, "weights": "kaiming"} for rate, temperature in TRIALS]
-    files = [cell_file(f"trial {in_words(values)}", name, minutes, 0) for values in tried]
+    files = [cell_file(f"trial {in_words(values)}", name, minutes, 0) for values in TRIALS]
     if not all(file.exists() for file in files):
         return None
     results = [json.loads(file.read_text()) for file in files]
     scores = [result["knn"][READ] + result["ridge"] for result in results]
-    return tried[scores.index(max(scores))]
+    return TRIALS[scores.index(max(scores))]
 
 
 def in_words(values: dict[str, Any]) -> str:
