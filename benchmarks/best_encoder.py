@@ -1,13 +1,13 @@
 """The best CIFAR-10 encoder after 100 minutes of two cores, compared with lightly's SimCLR.
 
-Both contestants have six trials of a few minutes of one core, judged on held-out training images: ``cacr`` chooses
-between the arms below, lightly between rates and temperatures (``time_to_accuracy.py``). The best trial of each is then
-trained on all 50,000 images for the whole time with all cores, and measured once on the test images by ``cacr
-evaluate``: kNN and a linear classifier, from all labels and from 10 per class. On an idle machine of two cores, after
-``pip install 'cacr[bench]'``:
+Both contestants have six trials of five minutes of one core, judged on held-out training images: ``cacr`` chooses
+between the arms below, lightly between the rates and temperatures of ``time_to_accuracy.py``, whose trials serve here
+too. The best trial of each is then trained on all 50,000 images for the whole time with all cores, both with the
+width that cacr chose, and measured once on the test images by ``cacr evaluate``: kNN and a linear classifier, from all
+labels and from 10 per class. On an idle machine of two cores, after ``pip install 'cacr[bench]'``:
 
-    taskset -c 0 python benchmarks/best_encoder.py choose cacr lightly --data DATA --work runs/best &
-    taskset -c 1 python benchmarks/best_encoder.py choose cacr lightly --data DATA --work runs/best &
+    taskset -c 0 python benchmarks/best_encoder.py choose --data DATA --work runs/best &
+    taskset -c 1 python benchmarks/best_encoder.py choose --data DATA --work runs/best &
     wait
     python benchmarks/best_encoder.py train cacr --data DATA --work runs/best
     python benchmarks/best_encoder.py train lightly --data DATA --work runs/best
@@ -31,22 +31,29 @@ from _cells import once
 from _sets import Parts, prepare
 from pass_line import measure
 from sweep import READ, accuracies
-from time_to_accuracy import TRIALS, alone
+from time_to_accuracy import TRIALS as LIGHTLY_TRIALS
+from time_to_accuracy import WIDTH, alone, best_trial, cell_file, in_words
 
 RESULTS = Path(__file__).parent / "results" / "best_encoder"
 EXPORTED = RESULTS / "cifar10.safetensors"
 
-ARMS: tuple[dict[str, Any], ...] = (
-    {},
-    {"width": 0.375},
-    {"views": 3},
-    {"views": 8},
-    {"batch_size": 256},
-    {"base_lr": 0.72},
-)
-"""What each trial of cacr changes of what ``--time`` chooses; every encoder is below 20 MB."""
+WIDER = {"width": 0.375}
+"""The widest encoder below 20 MB (16 MB). Short trials cannot show what width is worth in a long run."""
 
-CONTESTANTS = {"cacr": ARMS, "lightly": TRIALS}
+ARMS: tuple[dict[str, Any], ...] = (
+    WIDER,
+    WIDER | {"views": 3},
+    WIDER | {"views": 8},
+    WIDER | {"base_lr": 0.72},
+    WIDER | {"first_layer": "frozen"},
+    WIDER | {"first_layer": "frozen", "base_lr": 0.72},
+)
+"""What each trial of cacr changes of what ``--time`` chooses."""
+
+TRIAL_MINUTES = 5.0
+"""Of each trial of both contestants."""
+
+CONTESTANTS = ("cacr", "lightly")
 MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": {"labels_per_class": 10}}
 """Title -> settings; kNN and a linear classifier are measured with each."""
 
@@ -54,64 +61,63 @@ MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("action", choices=["choose", "train", "table"])
-    parser.add_argument(
-        "contestants", nargs="*", metavar="contestant", help=f"{' or '.join(CONTESTANTS)}; default: both"
-    )
+    parser.add_argument("contestant", nargs="?", choices=CONTESTANTS, help="whom to train")
     parser.add_argument("--data", type=Path, help="folder with cifar-10-batches-py")
     parser.add_argument("--work", type=Path, default=Path("runs/best"), help="arrays and run folders")
     parser.add_argument("--minutes", type=float, default=100.0, help="of the whole training")
-    parser.add_argument("--trial-minutes", type=float, default=8.0)
     options = parser.parse_args()
     if options.action == "table":
         print_table()
-        return
-    if unknown := set(options.contestants) - CONTESTANTS.keys():
-        parser.error(f"no contestant {', '.join(sorted(unknown))}: choose from {', '.join(CONTESTANTS)}")
-    for contestant in options.contestants or CONTESTANTS:
-        {"choose": choose, "train": train}[options.action](contestant, options)
-
-
-def trial_file(contestant: str, number: int) -> Path:
-    return RESULTS / f"{contestant}-trial-{number}.json"
-
-
-def choose(contestant: str, options: argparse.Namespace) -> None:
-    """Try the arms of a contestant for a few minutes each, on training images without those that judge."""
-    parts = prepare("cifar10", options.data, options.work / "sets")
-    for number, values in enumerate(CONTESTANTS[contestant]):
-        make = partial(trial, contestant, number, values, parts, options)
-        once(trial_file(contestant, number), options.work, make)
-
-
-def trial(
-    contestant: str, number: int, values: dict[str, Any], parts: Parts, options: argparse.Namespace
-) -> dict[str, Any]:
-    """One trial, with its accuracies on the held-out training images."""
-    minutes = options.trial_minutes
-    if contestant == "lightly":
-        found = alone("cifar10", parts.fit, parts.judge, minutes, 0, values)
+    elif options.data is None:
+        parser.error("--data is missing: the folder with cifar-10-batches-py")
+    elif options.action == "choose":
+        choose(options)
+    elif options.contestant is None:
+        parser.error(f"whom to train? {' or '.join(CONTESTANTS)}")
     else:
-        from cacr import load_encoder
-
-        run = options.work / f"trial-{number}"
-        steps, seconds, _ = pretrain(parts.fit, run, minutes, values)
-        found = {
-            "steps": steps,
-            "seconds": seconds,
-            **accuracies(load_encoder(run), parts.fit, parts.judge, 0),
-        }
-    print(contestant, values, found["knn"][READ], found["ridge"], flush=True)
-    return {"contestant": contestant, "minutes": minutes, "values": values, **found}
+        train(options.contestant, options)
 
 
-def best_values(contestant: str) -> dict[str, Any]:
+def trial_file(number: int) -> Path:
+    return RESULTS / f"cacr-trial-{number}.json"
+
+
+def choose(options: argparse.Namespace) -> None:
+    """Try the arms of cacr for a few minutes each, on training images without those that judge."""
+    parts = prepare("cifar10", options.data, options.work / "sets")
+    for number, values in enumerate(ARMS):
+        once(trial_file(number), options.work, partial(trial, number, values, parts, options.work))
+
+
+def trial(number: int, values: dict[str, Any], parts: Parts, work: Path) -> dict[str, Any]:
+    """One trial of cacr, with its accuracies on the held-out training images."""
+    from cacr import load_encoder
+
+    run = work / f"trial-{number}"
+    steps, seconds, _ = pretrain(parts.fit, run, TRIAL_MINUTES, values)
+    found = accuracies(load_encoder(run), parts.fit, parts.judge, 0)
+    print(values, found["knn"][READ], found["ridge"], flush=True)
+    return {"minutes": TRIAL_MINUTES, "values": values, "steps": steps, "seconds": seconds, **found}
+
+
+def best_arm() -> dict[str, Any]:
     """The values of the trial with the best mean of kNN and of a classifier from 10 labels per class."""
-    files = [trial_file(contestant, number) for number in range(len(CONTESTANTS[contestant]))]
+    files = [trial_file(number) for number in range(len(ARMS))]
     if missing := [file.stem for file in files if not file.exists()]:
-        raise SystemExit(f"first: choose {contestant}; missing: {', '.join(missing)}")
+        raise SystemExit(f"first: best_encoder.py choose; missing: {', '.join(missing)}")
     trials = [json.loads(file.read_text()) for file in files]
     found: dict[str, Any] = max(trials, key=lambda trial: trial["knn"][READ] + trial["ridge"])["values"]
     return found
+
+
+def best_values(contestant: str) -> dict[str, Any]:
+    """The settings of a contestant's long training: those of its best trial, in an encoder of the same width."""
+    if contestant == "cacr":
+        return best_arm()
+    best = best_trial("cifar10", TRIAL_MINUTES)
+    if best is None:
+        raise SystemExit("first: time_to_accuracy.py run --minutes 5 --sets cifar10 (its trials)")
+    return best | {"width": best_arm().get("width", WIDTH)}
 
 
 def pretrain(data: str, run: Path, minutes: float, values: dict[str, Any]) -> tuple[int, float, list[str]]:
@@ -186,10 +192,16 @@ def print_table() -> None:
     """Trials, then what the long trainings gave."""
     print("| contestant | trial | kNN | 10 labels per class |")
     print("|---|---|---|---|")
-    for file in sorted(RESULTS.glob("*-trial-*.json")):
-        cell = json.loads(file.read_text())
-        values = ", ".join(f"{name}={value}" for name, value in cell["values"].items()) or "as chosen"
-        print(f"| {cell['contestant']} | {values} | {cell['knn'][READ]:.1%} | {cell['ridge']:.1%} |")
+    lightly = [
+        cell_file(f"trial {in_words(values)}", "cifar10", TRIAL_MINUTES, 0) for values in LIGHTLY_TRIALS
+    ]
+    for file in (*(trial_file(number) for number in range(len(ARMS))), *lightly):
+        if file.exists():
+            cell = json.loads(file.read_text())
+            name, values = ("lightly", cell["contestant"]) if file in lightly else ("cacr", cell["values"])
+            if isinstance(values, dict):
+                values = ", ".join(f"{key}={value}" for key, value in values.items())
+            print(f"| {name} | {values} | {cell['knn'][READ]:.1%} | {cell['ridge']:.1%} |")
     for file in (RESULTS / f"{contestant}.json" for contestant in CONTESTANTS):
         if file.exists():
             cell = json.loads(file.read_text())
