@@ -192,23 +192,30 @@ def print_table() -> None:
     """Trials, then what the long trainings gave."""
     print("| contestant | trial | kNN | 10 labels per class |")
     print("|---|---|---|---|")
-    lightly = [
-        cell_file(f"trial {in_words(values)}", "cifar10", TRIAL_MINUTES, 0) for values in LIGHTLY_TRIALS
-    ]
-    for file in (*(trial_file(number) for number in range(len(ARMS))), *lightly):
-        if file.exists():
-            cell = json.loads(file.read_text())
-            name, values = ("lightly", cell["contestant"]) if file in lightly else ("cacr", cell["values"])
-            if isinstance(values, dict):
-                values = ", ".join(f"{key}={value}" for key, value in values.items())
-            print(f"| {name} | {values} | {cell['knn'][READ]:.1%} | {cell['ridge']:.1%} |")
-    for file in (RESULTS / f"{contestant}.json" for contestant in CONTESTANTS):
-        if file.exists():
-            cell = json.loads(file.read_text())
-            print(f"\n{cell['contestant']}: {cell['steps']:,} steps in {cell['seconds']:,.0f} s")
-            for title, scores in cell["scores"].items():
-                texts = (f"{name} {score:.1%} ± {spread:.1%}" for name, (score, spread) in scores.items())
-                print(f"- {title}: {'; '.join(texts)}")
+    for number, values in enumerate(ARMS):
+        print_trial("cacr", values, trial_file(number))
+    for values in LIGHTLY_TRIALS:
+        print_trial("lightly", values, cell_file(f"trial {in_words(values)}", "cifar10", TRIAL_MINUTES, 0))
+    for contestant in CONTESTANTS:
+        print_long(contestant)
+
+
+def print_trial(contestant: str, values: dict[str, Any], file: Path) -> None:
+    if not file.exists():
+        return
+    cell, words = json.loads(file.read_text()), ", ".join(f"{key}={value}" for key, value in values.items())
+    print(f"| {contestant} | {words} | {cell['knn'][READ]:.1%} | {cell['ridge']:.1%} |")
+
+
+def print_long(contestant: str) -> None:
+    file = RESULTS / f"{contestant}.json"
+    if not file.exists():
+        return
+    cell = json.loads(file.read_text())
+    print(f"\n{contestant}: {cell['steps']:,} steps in {cell['seconds']:,.0f} s")
+    for title, scores in cell["scores"].items():
+        texts = (f"{name} {score:.1%} ± {spread:.1%}" for name, (score, spread) in scores.items())
+        print(f"- {title}: {'; '.join(texts)}")
 
 
 if __name__ == "__main__":
