@@ -94,10 +94,11 @@ def answer(step: Step, views: Tensor, line: Connection) -> None:
 def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
     """A step of our method, as a run builds it, and a copy of its encoder in the layout that it was made with."""
     from cacr.training.check import check_settings
+    from cacr.training.described import Described
     from cacr.training.layers import with_recipe
     from cacr.training.networks import build_method
     from cacr.training.optimizers import build_optimizer
-    from cacr.training.resolve import Described, resolve
+    from cacr.training.resolve import resolve
 
     values = {"data": "x", "method": name, "encoder": "small_alexnet", "width": options.width}
     values |= {

@@ -24,7 +24,8 @@ from typer.main import get_command
 
 from cacr import cli
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.training.resolve import Described, resolve
+from cacr.training.described import Described
+from cacr.training.resolve import resolve
 from tests.shapes import save_shapes
 
 Run = Callable[..., tuple[int, str]]

@@ -47,3 +47,17 @@ def short_time(seconds: int) -> str:
 def in_short(written: object) -> str:
     """The duration in its standard form, so that equal times are equal texts."""
     return short_time(seconds_of(written))
+
+
+def duration(seconds: float) -> str:
+    """A time that is easy to read: ``42 s``, ``3 min 10 s``, ``5 h 12 min``, ``3 days 4 h``."""
+    seconds = round(seconds)
+    for name, size, sub, sub_size in (
+        ("days", 86400, "h", 3600),
+        ("h", 3600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if seconds >= size:
+            rest = seconds % size // sub_size
+            return f"{seconds // size} {name} {rest} {sub}" if rest else f"{seconds // size} {name}"
+    return f"{seconds} s"

@@ -11,10 +11,11 @@ from cacr.frameworks import FRAMEWORKS, Facts, Prototypes, Siamese
 from cacr.losses import Scores
 from cacr.training.build import make_views_of
 from cacr.training.check import check_settings
+from cacr.training.described import Described
 from cacr.training.layers import with_recipe
 from cacr.training.optimizers import build_optimizer
 from cacr.training.passes import view_sizes
-from cacr.training.resolve import Described, keyed_views, resolve
+from cacr.training.resolve import keyed_views, resolve
 from cacr.views import PRESETS
 from tests.frameworks.making import make_framework, make_views
 

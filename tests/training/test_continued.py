@@ -16,11 +16,12 @@ from cacr.feature_view import FeatureView
 from cacr.training.build import feature_view_of
 from cacr.training.command_time import Command, price
 from cacr.training.continued import continued
+from cacr.training.described import Described
 from cacr.training.networks import build_method
 from cacr.training.optimizers import build_optimizer
 from cacr.training.passes import count_passes
 from cacr.training.pretrain import pretrain
-from cacr.training.resolve import Described, resolve, views_worth
+from cacr.training.resolve import resolve, views_worth
 
 DATA = Described("photos", 500, 64, in_memory=True)
 

@@ -11,9 +11,10 @@ import torch
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, open_source
 from cacr.errors import UserError
+from cacr.training.described import describe
 from cacr.training.held_out import hold_out
 from cacr.training.pretrain import pretrain
-from cacr.training.resolve import describe, resolve
+from cacr.training.resolve import resolve
 from tests.conftest import TINY, save_images
 
 

@@ -14,12 +14,12 @@ from cacr.errors import UserError
 from cacr.reading.memory import HOLES, WORKER
 from cacr.training import fit, live, need, passes
 from cacr.training.check import check_settings
+from cacr.training.described import Described
 from cacr.training.fit import lacking, require_room
 from cacr.training.live import live_peak, make_fake
 from cacr.training.need import Need, training_need
 from cacr.training.networks import build_method
 from cacr.training.place import Place
-from cacr.training.resolve import Described
 from tests.conftest import TINY, Run, refused
 
 HERE = Place(1, torch.device("cpu"))

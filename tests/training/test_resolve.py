@@ -11,10 +11,11 @@ from cacr.frameworks import FRAMEWORKS
 from cacr.methods import METHODS
 from cacr.training.build import preset_of
 from cacr.training.check import check_settings
+from cacr.training.described import Described, describe
 from cacr.training.layers import with_recipe
 from cacr.training.optimizers import DEFAULTS
 from cacr.training.recipes import RECIPES
-from cacr.training.resolve import Described, choices, describe, resolve
+from cacr.training.resolve import choices, resolve
 from cacr.views import Views
 from tests.conftest import save_images
 from tests.views.images import photos

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.training.resolve import Described, resolve
+from cacr.training.described import Described
+from cacr.training.resolve import resolve
 from cacr.training.rules import ENOUGH_STEPS
 from cacr.training.time_rules import Candidate, Choice, Price, choose
 

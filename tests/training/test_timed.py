@@ -16,13 +16,13 @@ from cacr.runs.run import Run
 from cacr.training import command_time, fit, loop, timed
 from cacr.training.command_time import Command, price
 from cacr.training.data import describe_images, prepare_data
+from cacr.training.described import Described
 from cacr.training.dry_run import dry_run
 from cacr.training.fabric import Fabric
 from cacr.training.job import Training
 from cacr.training.launch import Where, launch, make_fabric
 from cacr.training.place import Place
 from cacr.training.pretrain import pretrain
-from cacr.training.resolve import Described
 from cacr.training.timed import Timed, fit_time, is_timed, preferred
 from tests.conftest import TINY, refused, resolved
 from tests.conftest import Run as RunCommand

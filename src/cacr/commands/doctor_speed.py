@@ -11,8 +11,9 @@ from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Loader, Source
 from cacr.randomness import generator
 from cacr.training.build import make_views_of
+from cacr.training.described import describe
 from cacr.training.networks import build_method
-from cacr.training.resolve import describe, resolve
+from cacr.training.resolve import resolve
 
 BATCH, VIEWS = 64, 2
 MEASURE_SECONDS = 2.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cacr.cores import available_cores
+from cacr.durations import duration
 from cacr.errors import INTERRUPTED
 from cacr.ledger.cell import Cell
 from cacr.ledger.record import Failure, Ledger
 from cacr.ledger.work import InterruptedCellError, TakenCellError, work_on
-from cacr.training.progress import duration
 
 POLL_SECONDS = 0.2
 _LAST_LINES = 3

@@ -7,13 +7,14 @@ from rich.console import Console
 
 from cacr.config import ResolvedSettings
 from cacr.data import Source
+from cacr.durations import duration
 from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command
 from cacr.training.build import preset_of
-from cacr.training.cost import measure_cost, rate_text
+from cacr.training.cost import measure_cost
 from cacr.training.job import Position, Training
 from cacr.training.need import Need
-from cacr.training.progress import duration
+from cacr.training.optimizers import RATE_BATCH
 from cacr.training.resolve import keyed_views
 from cacr.training.rules import NARROW
 
@@ -107,3 +108,9 @@ def _advice(job: Training) -> str:
     elif settings.width > NARROW:
         faster = f"--width {NARROW:g} is several times faster"
     return f"this takes more than an hour on a CPU; {faster}"
+
+
+def rate_text(settings: ResolvedSettings) -> str:
+    """The peak learning rate, and its value for a batch of 256: the rate is proportional to the batch."""
+    images = settings.batch_size * settings.accumulate
+    return f"{settings.lr:.4g} (= {settings.lr * RATE_BATCH / images:.4g} x {images} / {RATE_BATCH})"

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cacr.config import ResolvedSettings
 from cacr.data import Source
 from cacr.frameworks import Framework
 from cacr.randomness import generator
 from cacr.training.fabric import Fabric
 from cacr.training.job import Training
-from cacr.training.optimizers import RATE_BATCH
 from cacr.views import Views
 
 PROBE_SECONDS = 0.5
@@ -83,9 +81,3 @@ def _probe_step(fabric: Fabric, probe: Framework, views: Sequence[Tensor]) -> No
     probe.zero_grad(set_to_none=True)
     if fabric.device.type == "cuda":
         torch.cuda.synchronize()
-
-
-def rate_text(settings: ResolvedSettings) -> str:
-    """The peak learning rate, and its value for a batch of 256: the rate is proportional to the batch."""
-    images = settings.batch_size * settings.accumulate
-    return f"{settings.lr:.4g} (= {settings.lr * RATE_BATCH / images:.4g} x {images} / {RATE_BATCH})"

@@ -12,8 +12,8 @@ from cacr.files import write_atomically
 from cacr.runs.division import write_kept
 from cacr.runs.folder import RunFolder
 from cacr.training.captions import with_captions
+from cacr.training.described import Described, describe
 from cacr.training.held_out import HeldOut, hold_out
-from cacr.training.resolve import Described, describe
 
 
 @dataclass(frozen=True)

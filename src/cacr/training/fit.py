@@ -11,9 +11,9 @@ from cacr.config import ResolvedSettings
 from cacr.encoders import is_transformer
 from cacr.errors import UserError
 from cacr.reading.memory import free_memory, gigabytes
+from cacr.training.described import Described
 from cacr.training.need import Need
 from cacr.training.place import Place
-from cacr.training.resolve import Described
 from cacr.training.rules import DEFAULT_SIZES
 from cacr.views import PRESETS
 

@@ -1,18 +1,12 @@
 """Find settings that do not fit the data or each other, before anything is loaded."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from cacr.config import ResolvedSettings
 from cacr.encoders import is_transformer, patch_problem
 from cacr.encoders.sizes import takes
 from cacr.frameworks import FRAMEWORKS
+from cacr.training.described import Described
 from cacr.training.rules import COLOUR_STEPS
 from cacr.views import PRESETS, Preset
-
-if TYPE_CHECKING:  # avoids a circular import
-    from cacr.training.resolve import Described
 
 
 def misfits(settings: ResolvedSettings, data: Described, world_size: int) -> list[str]:

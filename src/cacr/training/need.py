@@ -6,9 +6,9 @@ from cacr.config import ResolvedSettings
 from cacr.data.workers import BATCHES_AHEAD
 from cacr.reading.memory import HOLES, WORKER, free_memory, gigabytes, resident_memory
 from cacr.training.build import feature_view_of
+from cacr.training.described import Described
 from cacr.training.held_out import KEPT_BYTES
 from cacr.training.passes import LOOKS, count_passes, view_sizes
-from cacr.training.resolve import Described
 
 KERNELS = 30_000_000
 """Bytes of code that torch generates for the shapes of a step, and of libraries that are loaded at first use."""

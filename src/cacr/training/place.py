@@ -6,10 +6,11 @@ from typing import Any, Self
 import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
+from cacr.training.described import Described
 from cacr.training.fabric import Fabric
 from cacr.training.launch import Where
 from cacr.training.need import Need, training_need
-from cacr.training.resolve import Described, resolve
+from cacr.training.resolve import resolve
 
 
 @dataclass(frozen=True)

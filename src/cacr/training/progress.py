@@ -8,6 +8,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn
 
+from cacr.durations import duration
 from cacr.training.pace import Pace
 
 PLAIN_SECONDS = 30.0
@@ -21,20 +22,6 @@ NARROW, WIDE = 80, 100
 measurement is shown too."""
 
 _LONGEST = len("epoch 200/200  100%  loss -0.1316  12,345 images/s  59 min 59 s left")
-
-
-def duration(seconds: float) -> str:
-    """A time that is easy to read: ``42 s``, ``3 min 10 s``, ``5 h 12 min``, ``3 days 4 h``."""
-    seconds = round(seconds)
-    for name, size, sub, sub_size in (
-        ("days", 86400, "h", 3600),
-        ("h", 3600, "min", 60),
-        ("min", 60, "s", 1),
-    ):
-        if seconds >= size:
-            rest = seconds % size // sub_size
-            return f"{seconds // size} {name} {rest} {sub}" if rest else f"{seconds // size} {name}"
-    return f"{seconds} s"
 
 
 class TrainingProgress:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cacr.methods import METHODS
 from cacr.registry import Registry
-from cacr.training.resolve import Described
+from cacr.training.described import Described
 
 
 @dataclass(frozen=True)

@@ -4,29 +4,26 @@ The rules are in :mod:`cacr.training.rules`; what is known about them is in ``do
 """
 
 import math
-from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.data import Source, class_fractions, is_grey, most_captions
 from cacr.data.order import count_batches, least_batch
 from cacr.data.workers import default_workers
 from cacr.encoders import feature_dim_of, has_weights_rule, is_transformer
 from cacr.encoders.heads import default_dim
-from cacr.errors import SettingsError, UnreadableImageError, UserError
+from cacr.errors import SettingsError
 from cacr.feature_view import FeatureView
 from cacr.frameworks import FRAMEWORKS, Facts
 from cacr.losses import OBJECTIVES
+from cacr.training.described import Described
 from cacr.training.misfits import misfits
 from cacr.training.optimizers import RATE_BATCH, method_rates
 from cacr.training.precision import has_fast_bf16
 from cacr.training.rules import (
     COLOUR_STEPS,
     CONTINUED_RATE,
-    DEFAULT_SIZES,
     EPOCHS,
     FULL,
     NARROW,
@@ -43,12 +40,6 @@ from cacr.training.rules import (
 )
 from cacr.views import PRESETS, Preset
 
-SAMPLE = 32
-"""Number of images that are opened to find out their size, and whether they have colours."""
-
-SMALLEST_STD = 2e-4
-"""Smallest standard deviation of a channel, in [0, 1]: avoids division by zero for a constant channel."""
-
 MEASURED_VIEWS = 5
 """Number of training views per image in the diagnostics."""
 
@@ -60,89 +51,6 @@ FORWARD_COST = 0.5
 
 DIAGNOSTICS_SHARE = 0.03
 """Largest share of the training time for diagnostics."""
-
-
-class Described(NamedTuple):
-    """Properties of data that settings depend on.
-
-    Attributes:
-        name: name for messages.
-        images: number of images to train on.
-        side: shorter side of most images, in pixels.
-        in_memory: whether images are arrays, which need no decoding.
-        held_out: number of images that are held out from training.
-        measured: number of images of the diagnostics.
-        grey: whether none of the opened images has colours.
-        captions: largest number of captions of an image; 0 without captions.
-        channels: number of channels.
-        mean: mean per channel, in [0, 1], of the opened images; empty for RGB images, which use that of the preset.
-        std: standard deviation per channel.
-        classes: number of classes of equal size, if known without the data; 0 if unknown.
-    """
-
-    name: str
-    images: int
-    side: int
-    in_memory: bool
-    held_out: int = 0
-    measured: int = 0
-    grey: bool = False
-    captions: int = 0
-    channels: int = 3
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    classes: int = 0
-
-    def imbalanced(self, rule: str) -> Self:
-        """The data after an imbalance rule.
-
-        Raises:
-            UserError: the classes are not known.
-        """
-        if rule == "none":
-            return self
-        if not self.classes:
-            raise UserError(f"imbalance needs labels, and those of {self.name} are not known: give the data")
-        each = self.images // self.classes
-        return self._replace(images=sum(int(share * each) for share in class_fractions(rule, self.classes)))
-
-
-def describe(source: Source, *, held_out: int = 0, measured: int = 0) -> Described:
-    """Open a few of the training images and describe them."""
-    sides, grey, seen = [], True, []
-    for index in np.unique(np.linspace(0, len(source) - 1, min(SAMPLE, len(source))).astype(int)):
-        with suppress(UnreadableImageError):  # unreadable images are counted when the data is prepared
-            image = source.read(int(index))
-            sides.append(min(image.size))
-            grey = grey and is_grey(image)  # skips the check after the first colour image
-            if source.deep:
-                pixels = source.read_pixels(int(index)).flatten(1) / 255
-                seen.append(torch.stack([pixels.mean(dim=1), pixels.square().mean(dim=1)]))
-    side = int(np.median(sides or [DEFAULT_SIZES[0]]))
-    in_memory = source.image_size is not None
-    mean, std = _statistics(seen)
-    return Described(
-        source.name,
-        len(source),
-        side,
-        in_memory,
-        held_out,
-        measured,
-        grey and bool(sides),
-        most_captions(source),
-        source.channels,
-        mean,
-        std,
-    )
-
-
-def _statistics(seen: list[torch.Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation per channel, from the means of each image and of its squares, (2, channels) each."""
-    if not seen:
-        return (), ()
-    mean, square = torch.stack(seen).double().mean(dim=0)
-    std = (square - mean**2).clamp(min=SMALLEST_STD**2).sqrt()
-    return tuple(float(f"{value:.4g}") for value in mean), tuple(float(f"{value:.4g}") for value in std)
 
 
 def resolve(

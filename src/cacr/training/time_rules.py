@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from cacr.config import ResolvedSettings
 from cacr.encoders import patch_problem
-from cacr.training.resolve import Described
+from cacr.training.described import Described
 from cacr.training.rules import ENOUGH_STEPS, FULL, LEAST_BATCH, LONG, NARROW, SIZES, SMALL_IMAGE
 
 ENDLESS = 10**12

@@ -5,18 +5,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.durations import HOUR, seconds_of, short_time
+from cacr.durations import HOUR, duration, seconds_of, short_time
 from cacr.errors import UserError
 from cacr.runs.folder import RunFolder
 from cacr.training.build import build_training
 from cacr.training.command_time import Command, encoding_seconds, price, reading_seconds, slowdown
 from cacr.training.data import TrainingData
+from cacr.training.described import Described
 from cacr.training.fabric import Fabric
 from cacr.training.fit import advice, lacking
 from cacr.training.need import Need
 from cacr.training.place import Place
-from cacr.training.progress import duration
-from cacr.training.resolve import Described, planned_length, run_length
+from cacr.training.resolve import planned_length, run_length
 from cacr.training.step_time import Clock, measure_step
 from cacr.training.time_rules import Candidate, Choice, Price, choose
 from cacr.views import PRESETS
