@@ -188,6 +188,23 @@ def test_rates_of_trials_are_per_step() -> None:
         assert sorted(found) == pytest.approx(LOWER_RATES if lower else RATES)
 
 
+def test_a_column_can_have_the_trials_of_another(tmp_path: Path) -> None:
+    """The linear rule of table 2 is tuned with all images: no trials of its own, and the same choice."""
+    regular, linear = "CIFAR-10", "CIFAR-10, linear"
+    ledger, plan = Ledger(tmp_path), Plan(ITEMS["table2"], "mini", seeds=1, tune=True, columns=(linear,))
+    trials = plan.sheet(ledger)[0].trials
+    assert trials["AU-CL", linear] == trials["AU-CL", regular]
+    assert trials["AU-CL", linear] != trials["AU-CL", "CIFAR-10, exponential"]
+    assert all("imbalance" not in cell.settings for cell in plan.cells(ledger) if cell.subject == "encoder")
+    for number, (_, cell) in enumerate(trials["AU-CL", regular]):
+        ledger.keep(cell, _record(cell, 0.1 * number))
+    plan.decide(ledger)
+    sheet, chosen = plan.sheet(ledger)
+    assert chosen["AU-CL", linear] == chosen["AU-CL", regular] == trials["AU-CL", regular][-1][0]
+    assert sheet.cells[("AU-CL", linear), 0].settings["imbalance"] == "linear"
+    assert "CIFAR-10, linear has the settings of CIFAR-10" in plan.text(plan.filled(ledger))
+
+
 def test_the_best_trial_decides_and_a_diverged_one_does_not(tmp_path: Path) -> None:
     ledger, plan = Ledger(tmp_path), Plan(TOY, "mini", seeds=2, tune=True)
     trials = plan.sheet(ledger)[0].trials

@@ -56,6 +56,7 @@ class Column:
             several; empty: the score of the first protocol.
         references: what is measured without training: ``untrained``, ``pixels``.
         drop_from: the column that this one is compared with, if an item has it: the paper prints the loss.
+        tuned_on: the column whose trials choose the settings of this one too, if an item has it; empty: its own.
         whole_start: whether there is more than an encoder before training, such as a text encoder: the reference then
             has all settings of the first row.
         smoke: settings of ``cacr.evaluate`` at the scale ``smoke``.
@@ -71,6 +72,7 @@ class Column:
     measure: str = ""
     references: tuple[str, ...] = ("untrained", "pixels")
     drop_from: str = ""
+    tuned_on: str = ""
     whole_start: bool = False
     smoke: Mapping[str, Any] = field(
         default_factory=lambda: {"data": "digits", "protocol": ["knn"], "reader": "raw"}

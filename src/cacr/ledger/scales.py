@@ -172,8 +172,9 @@ def sheet_of(
     require_scale(item, scale, match=match, tune=tune)
     sheet, known = Sheet(), chosen or {}
     wanted = list(seeds)
-    for column in columns_at(item, scale):
-        rows = rows_at(item, scale)
+    columns = {column.name: column for column in columns_at(item, scale)}
+    for column in columns.values():
+        rows, tuned_on = rows_at(item, scale), columns.get(column.tuned_on, column)
         for row in rows:
             place = (row.name, column.name)
             base = _settings(row, column, scale, match)
@@ -181,7 +182,7 @@ def sheet_of(
                 base["max_steps"] = item.timed_steps
             if tune:
                 sheet.trials[place] = [
-                    (tried, _trial(row, column, scale, match, tried)) for tried in trials_of(row)
+                    (tried, _trial(row, tuned_on, scale, match, tried)) for tried in trials_of(row)
                 ]
             if not tune or place in known:
                 more = known.get(place, {}) if tune else {}

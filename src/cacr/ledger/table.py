@@ -155,7 +155,12 @@ def _trials(item: Item) -> str:
         rows.setdefault(len(trials_of(row)), []).append(row.name)
     numbers = [f"{number} trials of {', '.join(names)}" for number, names in rows.items()]
     told = "; ".join(numbers) if len(rows) > 1 else f"{next(iter(rows))} trials of every row"
-    return f"settings tuned on held-out training images ({told})"
+    shared = "".join(
+        f"; {column.name} has the settings of {column.tuned_on}"
+        for column in columns_at(item, "mini")
+        if column.tuned_on
+    )
+    return f"settings tuned on held-out training images ({told}{shared})"
 
 
 def _rows(item: Item, columns: Sequence[Column], filled: Filled) -> list[str]:
