@@ -67,7 +67,7 @@ def turns(name: str, options: argparse.Namespace) -> dict[str, list[float]]:
 
 def contestant(who: str, name: str, options: argparse.Namespace, line: Connection) -> None:
     """Make a step whenever asked to, and answer with its seconds."""
-    from cacr.training.memory import kept_memory
+    from cacr.training.loop.memory import kept_memory
 
     torch.manual_seed(0)
     views = torch.randn(2 * options.batch_size, 3, options.size, options.size)
@@ -93,12 +93,12 @@ def answer(step: Step, views: Tensor, line: Connection) -> None:
 
 def make_ours(name: str, options: argparse.Namespace) -> tuple[Step, nn.Module]:
     """A step of our method, as a run builds it, and a copy of its encoder in the layout that it was made with."""
-    from cacr.training.check import check_settings
-    from cacr.training.described import Described
-    from cacr.training.layers import with_recipe
-    from cacr.training.networks import build_method
-    from cacr.training.optimizers import build_optimizer
-    from cacr.training.resolve import resolve
+    from cacr.training.building.networks import build_method
+    from cacr.training.optimization.optimizers import build_optimizer
+    from cacr.training.settings.check import check_settings
+    from cacr.training.settings.described import Described
+    from cacr.training.settings.layers import with_recipe
+    from cacr.training.settings.resolve import resolve
 
     values = {"data": "x", "method": name, "encoder": "small_alexnet", "width": options.width}
     values |= {

@@ -29,7 +29,7 @@ def main() -> None:
 
     from cacr.diagnostics.observer import RunObserver
     from cacr.runs.run import Run
-    from cacr.training.observer import Seen
+    from cacr.training.loop.observer import Seen
     from cacr.training.pretrain import pretrain
 
     class Timed(RunObserver):

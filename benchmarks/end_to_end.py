@@ -37,7 +37,7 @@ BATCH, WIDTH = 128, 0.25
 def train_cacr(options: argparse.Namespace) -> dict[str, float]:
     from cacr import pretrain
     from cacr.runs.run import Run
-    from cacr.training import meter
+    from cacr.training.loop import meter
 
     meter.time = SimpleNamespace(perf_counter=options.clock)  # what a run calls a second
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +66,7 @@ def train_bare(options: argparse.Namespace) -> dict[str, float]:
     import torch
 
     from cacr.encoders import build_encoder, build_head
-    from cacr.training.precision import has_fast_bf16
+    from cacr.training.processes.precision import has_fast_bf16
 
     encoder = build_encoder("small_alexnet", image_size=32, width=WIDTH)
     model = torch.nn.Sequential(encoder, build_head("linear", encoder.feature_dim))

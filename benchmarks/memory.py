@@ -92,11 +92,11 @@ def main() -> int:
 def run_case(case: dict[str, Any]) -> dict[str, Any]:
     """What is said of one run and what it takes, in bytes."""
     from cacr.diagnostics.observer import observe
-    from cacr.training.check import check_settings
-    from cacr.training.data import describe_images
-    from cacr.training.need import training_need
-    from cacr.training.place import Place
+    from cacr.training.building.data import describe_images
+    from cacr.training.cost.need import training_need
+    from cacr.training.cost.place import Place
     from cacr.training.pretrain import pretrain
+    from cacr.training.settings.check import check_settings
 
     settings = {**case, "max_steps": 3, "epochs": 3, "measure_every_epochs": 1}
     files = settings.pop("files", False)

@@ -63,7 +63,7 @@ def cell(method: str, rate: float, seed: int, work: Path) -> None:
 
     from cacr import evaluate
     from cacr.files import write_atomically
-    from cacr.training.diverged import DivergedError
+    from cacr.training.loop.diverged import DivergedError
     from cacr.training.pretrain import pretrain
 
     file = RESULTS / f"{method}-{rate:g}-{seed}.json"

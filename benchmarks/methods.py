@@ -87,7 +87,7 @@ def run_method(method: str, options: argparse.Namespace) -> None:
 def rates(method: str) -> list[float]:
     """A third of the method's own ``base_lr``, this and three times of it; two digits of each."""
     from cacr.methods import METHODS
-    from cacr.training.optimizers import method_rates
+    from cacr.training.optimization.optimizers import method_rates
 
     own = method_rates(method, METHODS[method].settings.get("optimizer", "sgd")).base_lr
     return [float(f"{own * factor:.2g}") for factor in FACTORS]
@@ -115,7 +115,7 @@ def train(method: str, rate: float, seed: int, fit: str, judge: str, views: int,
     from cacr import load_encoder
     from cacr.methods import METHODS
     from cacr.runs.run import Run
-    from cacr.training.diverged import DivergedError
+    from cacr.training.loop.diverged import DivergedError
     from cacr.training.pretrain import pretrain
 
     seen = METHODS[method].settings.get("views", DEFAULT_VIEWS)

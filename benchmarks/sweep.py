@@ -184,7 +184,7 @@ def trained_cell(
     from cacr.diagnostics.observer import observe
     from cacr.runs.folder import RunFolder
     from cacr.runs.run import Run
-    from cacr.training.diverged import DivergedError
+    from cacr.training.loop.diverged import DivergedError
     from cacr.training.pretrain import pretrain
 
     parts = prepare(name, options.data, options.work / "sets")

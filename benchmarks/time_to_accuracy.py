@@ -212,7 +212,7 @@ def train_lightly(
 
     from cacr.data import open_source
     from cacr.encoders import build_encoder, save_encoder
-    from cacr.training.precision import has_fast_bf16
+    from cacr.training.processes.precision import has_fast_bf16
 
     torch.manual_seed(seed)
     source = open_source(train)

@@ -24,8 +24,8 @@ from typer.main import get_command
 
 from cacr import cli
 from cacr.config import PretrainSettings, ResolvedSettings
-from cacr.training.described import Described
-from cacr.training.resolve import resolve
+from cacr.training.settings.described import Described
+from cacr.training.settings.resolve import resolve
 from tests.shapes import save_shapes
 
 Run = Callable[..., tuple[int, str]]
@@ -213,7 +213,7 @@ def from_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the processes of ``devices`` from the server, see :mod:`tests.started`; what they print is not seen."""
     from tests.started import fabric_of_server
 
-    monkeypatch.setattr("cacr.training.launch.Fabric", fabric_of_server)
+    monkeypatch.setattr("cacr.training.processes.launch.Fabric", fabric_of_server)
 
 
 @cache

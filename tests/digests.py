@@ -24,8 +24,8 @@ import numpy as np
 import torch
 
 import cacr
-from cacr.training import loop
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.loop import loop
 from tests.conftest import TINY, save_images
 
 CLOCKS = {"images_per_second", "data_wait"}

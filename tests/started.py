@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from torch.multiprocessing.spawn import start_processes
 
 from cacr import cli
-from cacr.training.fabric import Fabric
+from cacr.training.processes.fabric import Fabric
 
 IMPORTED = ["cacr.api", "timm.layers", "tests.conftest"]
 

@@ -149,8 +149,8 @@ def test_nan_stops_and_keeps_the_last_good_checkpoint(
     run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cacr.losses import CACRLoss
-    from cacr.training import loop
-    from cacr.training.checkpoints import list_checkpoints
+    from cacr.training.building.checkpoints import list_checkpoints
+    from cacr.training.loop import loop
 
     step, parts, number = loop.take_step, CACRLoss.parts, 0
 

@@ -13,7 +13,7 @@ from cacr.encoders.head_file import HEAD1
 from cacr.encoders.heads import first_layers
 from cacr.evaluation.engine.finetuning import FINETUNE_RECIPES, make_optimizer
 from cacr.evaluation.engine.network import Network
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY, Once, Run
 

@@ -18,47 +18,52 @@ def _drawn(first: str) -> list[set[str]]:
 
 (FOUNDATION,) = _drawn("errors")
 GROUPS = [*_drawn("losses"), {"__main__"}]
+TRAINING = _drawn("processes")
 
 
-def _part(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def _part(path: Path, package: Path = PACKAGE) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
 
 
-def _imports(path: Path) -> set[str]:
-    """The parts of the package that a file imports, wherever in the file."""
+def _imports(path: Path, package: str = "cacr") -> set[str]:
+    """The parts of a package that a file imports, wherever in the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "cacr":
-            names = [f"cacr.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == package:
+            names = [f"{package}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
-        found |= {name.split(".")[1] for name in names if name.startswith("cacr.")}
+        inside = [name.removeprefix(f"{package}.") for name in names if name.startswith(f"{package}.")]
+        found |= {name.split(".")[0] for name in inside}
     return found
+
+
+def _against_the_way(groups: list[set[str]], package: str = "cacr") -> list[str]:
+    """Imports of a later group, or of another part of the same group."""
+    folder, wrong = PACKAGE.joinpath(*package.split(".")[1:]), []
+    for path in folder.rglob("*.py"):
+        part = _part(path, folder)
+        if part == "__init__":  # the lazy public names
+            continue
+        level = next((number for number, group in enumerate(groups) if part in group), -1)
+        refused = set().union(*groups[max(level, 0) :]) - {part}
+        wrong += [f"{path.relative_to(PACKAGE)} imports {name}" for name in _imports(path, package) & refused]
+    return wrong
 
 
 def test_every_part_has_its_group() -> None:
     parts = {_part(path) for path in PACKAGE.rglob("*.py")}
     assert parts - {"__init__"} == FOUNDATION | set().union(*GROUPS)
+    parts = {_part(path, PACKAGE / "training") for path in (PACKAGE / "training").rglob("*.py")}
+    assert parts - {"__init__"} == set().union(*TRAINING)
 
 
 def test_imports_go_one_way() -> None:
-    wrong = []
-    for path in PACKAGE.rglob("*.py"):
-        part = _part(path)
-        if part == "__init__":  # the lazy public names
-            continue
-        level = next((number for number, group in enumerate(GROUPS) if part in group), -1)
-        later = set().union(*GROUPS[level + 1 :])
-        siblings = GROUPS[level] - {part}
-        if level == -1:
-            later, siblings = set().union(*GROUPS), set()
-        wrong += [
-            f"{path.relative_to(PACKAGE)} imports {name}" for name in _imports(path) & (later | siblings)
-        ]
-    assert not wrong
+    assert not _against_the_way(GROUPS)
+    assert not _against_the_way(TRAINING, "cacr.training")
 
 
 def test_losses_import_nothing_but_torch() -> None:

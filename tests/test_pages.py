@@ -15,8 +15,8 @@ from cacr.evaluation import PROTOCOLS, settings_of
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.methods import METHODS
-from cacr.training.check import VIEW_OPTIONS, objective_option_names
-from cacr.training.recipes import RECIPES
+from cacr.training.settings.check import VIEW_OPTIONS, objective_option_names
+from cacr.training.settings.recipes import RECIPES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

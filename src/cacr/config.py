@@ -1,7 +1,7 @@
 """Every setting of the commands, its default and its bounds; settings of protocols are in `evaluation/protocols/`.
 
-:mod:`cacr.training.resolve` replaces each ``auto`` once, before training; the chosen values are printed and stored.
-Options of objectives and view presets are not repeated here: they are the keyword arguments of the registered
+:mod:`cacr.training.settings.resolve` replaces each ``auto`` once, before training; the chosen values are printed and
+stored. Options of objectives and view presets are not repeated here: they are the keyword arguments of the registered
 object (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``).
 """
 
@@ -303,7 +303,7 @@ class PretrainSettings(Settings):
 
 
 class ResolvedSettings(PretrainSettings):
-    """Settings of a run after :func:`cacr.training.resolve.resolve`, as stored in ``config.yaml``.
+    """Settings of a run after :func:`cacr.training.settings.resolve.resolve`, as stored in ``config.yaml``.
 
     Only ``accelerator`` and ``checkpoint_every_steps`` may still be ``auto``. They are decided again at every start,
     because they say where and how a run continues, not what it learns.

@@ -11,7 +11,7 @@ from cacr.diagnostics.embedding import Embedded, HeldOutImages, ViewFeatures, me
 from cacr.diagnostics.observer import RunObserver
 from cacr.encoders import load_encoder
 from cacr.features.encode import centre_view, encode
-from cacr.training.job import Training
+from cacr.training.building.job import Training
 from cacr.training.pretrain import pretrain
 from cacr.views import strengthened
 from tests.conftest import TINY, save_images

@@ -13,7 +13,7 @@ from cacr.errors import UserError
 from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES, CACRLoss
 from cacr.runs.run import Run
-from cacr.training import meter
+from cacr.training.loop import meter
 from cacr.training.pretrain import pretrain
 from tests.diagnostics.test_evidence import OF_READ
 

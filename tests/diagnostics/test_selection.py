@@ -16,7 +16,7 @@ from cacr.encoders import load_encoder
 from cacr.runs.folder import RunFolder
 from cacr.runs.rows import read_rows
 from cacr.runs.summary import MEASURED
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint
 from tests.conftest import TINY, Run
 
 pytestmark = pytest.mark.trains

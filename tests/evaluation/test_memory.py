@@ -14,7 +14,7 @@ from cacr.evaluation.registry import PROTOCOLS
 from cacr.evaluation.settings import protocol_settings
 from cacr.features import room
 from cacr.reading.memory import HOLES
-from cacr.training.live import bytes_of_one, bytes_of_step
+from cacr.training.cost.live import bytes_of_one, bytes_of_step
 
 SIZE = 16
 MORE = {"finetune": {"search": "quick"}, "linear-hcl": {"preset": "cifar"}}

@@ -12,7 +12,7 @@ from cacr.features.encode import encode
 from cacr.features.machine import Machine
 from cacr.features.room import images_that_fit, require_batch, require_learning
 from cacr.reading.memory import HOLES
-from cacr.training.live import LiveBytes, bytes_of_one, bytes_of_step
+from cacr.training.cost.live import LiveBytes, bytes_of_one, bytes_of_step
 
 SIZE = 32
 

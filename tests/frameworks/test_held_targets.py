@@ -9,13 +9,13 @@ from torch.nn.functional import cosine_similarity, normalize
 from cacr.diagnostics.embedding import measured_views
 from cacr.frameworks import FRAMEWORKS, Facts, Prototypes, Siamese
 from cacr.losses import Scores
-from cacr.training.build import make_views_of
-from cacr.training.check import check_settings
-from cacr.training.described import Described
-from cacr.training.layers import with_recipe
-from cacr.training.optimizers import build_optimizer
-from cacr.training.passes import view_sizes
-from cacr.training.resolve import keyed_views, resolve
+from cacr.training.building.build import make_views_of
+from cacr.training.cost.passes import view_sizes
+from cacr.training.optimization.optimizers import build_optimizer
+from cacr.training.settings.check import check_settings
+from cacr.training.settings.described import Described
+from cacr.training.settings.layers import with_recipe
+from cacr.training.settings.resolve import keyed_views, resolve
 from cacr.views import PRESETS
 from tests.frameworks.making import make_framework, make_views
 

@@ -30,8 +30,8 @@ from cacr.ledger.claims import judge
 from cacr.ledger.item import LOWER_RATES, RATES, Claim, Column, Item, Row
 from cacr.ledger.record import Failure
 from cacr.ledger.scales import TRIAL_SEED, VIEWS, sheet_of
-from cacr.training.check import check_settings
-from cacr.training.layers import with_recipe
+from cacr.training.settings.check import check_settings
+from cacr.training.settings.layers import with_recipe
 from tests.conftest import Run, refused
 
 TOY = Item(

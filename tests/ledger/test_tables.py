@@ -11,7 +11,7 @@ import torch
 from cacr.ledger import ITEMS, Ledger, Plan, Record, record, reproduced
 from cacr.ledger.cell import Cell
 from cacr.ledger.scales import MINI, OURS, rows_at
-from cacr.training.recipes import RECIPES
+from cacr.training.settings.recipes import RECIPES
 from tests.conftest import Run
 from tests.ledger.test_cells import TOY
 

@@ -13,7 +13,7 @@ from cacr.ledger.cell import Cell
 from cacr.ledger.item import RATES
 from cacr.ledger.record import Failure
 from cacr.runs.folder import RunFolder
-from cacr.training.diverged import DivergedError
+from cacr.training.loop.diverged import DivergedError
 from tests.ledger.test_cells import TOY
 
 PLACE = ("ours", "regular")

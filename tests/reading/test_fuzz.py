@@ -31,8 +31,8 @@ from cacr.features.stored import read_features
 from cacr.reading.settings import parse_assignment, read_settings_file
 from cacr.reporting.page import _old_gallery
 from cacr.runs.result import Result, read_results, write_result
-from cacr.training.check import check_settings
-from cacr.training.checkpoints import load_checkpoint, save_checkpoint
+from cacr.training.building.checkpoints import load_checkpoint, save_checkpoint
+from cacr.training.settings.check import check_settings
 from tests.data.annotating import marked, voc_image, voc_object, write_instances
 
 ENCODER = build_encoder("small_alexnet", image_size=32, width=0.02)

@@ -12,7 +12,7 @@ from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.reporting.model import load_model
 from cacr.runs.run import Run
-from cacr.training.checkpoints import load_latest
+from cacr.training.building.checkpoints import load_latest
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
 

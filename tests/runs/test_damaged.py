@@ -23,8 +23,8 @@ from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
 from cacr.runs.snapshots import Pictures, Snapshot, write_pictures, write_snapshot
 from cacr.runs.verdict import Verdict, write_verdict
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
-from cacr.training.job import Position, Training
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.building.job import Position, Training
 from tests.conftest import Run as Call
 from tests.reading.test_fuzz import damaged as random_damage
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cacr.training.checkpoints import list_checkpoints
+from cacr.training.building.checkpoints import list_checkpoints
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY
 from tests.started import start_command

@@ -16,15 +16,15 @@ from cacr.frameworks import FRAMEWORKS
 from cacr.losses import OBJECTIVES
 from cacr.methods import METHODS, Method
 from cacr.runs.run import Run
-from cacr.training.check import check_settings
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
-from cacr.training.described import Described
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.building.networks import build_method
 from cacr.training.dry_run import dry_run
-from cacr.training.layers import with_recipe
-from cacr.training.networks import build_method
 from cacr.training.pretrain import pretrain
-from cacr.training.resolve import resolve
-from cacr.training.settings import completed
+from cacr.training.settings.check import check_settings
+from cacr.training.settings.described import Described
+from cacr.training.settings.layers import with_recipe
+from cacr.training.settings.of_run import completed
+from cacr.training.settings.resolve import resolve
 from tests.conftest import TEXT, TINY
 from tests.started import server
 

@@ -19,9 +19,9 @@ from cacr.diagnostics.observer import observe
 from cacr.errors import SettingsError, UserError
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
-from cacr.training import loop
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
-from cacr.training.job import Position, Training
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from cacr.training.building.job import Position, Training
+from cacr.training.loop import loop
 from cacr.training.pretrain import pretrain
 from tests.conftest import TINY, files_of, save_images
 from tests.started import start_command

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from cacr.config import PretrainSettings
-from cacr.training import data, place
 from cacr.training import pretrain as story
+from cacr.training.building import data
+from cacr.training.cost import place
 from cacr.training.pretrain import pretrain
-from cacr.training.resolve import resolve
+from cacr.training.settings.resolve import resolve
 from tests.conftest import TINY
 
 

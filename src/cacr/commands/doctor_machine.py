@@ -8,7 +8,7 @@ import torch
 import cacr
 from cacr.cores import available_cores
 from cacr.reading.memory import free_memory, gigabytes
-from cacr.training.precision import cpu_flags, has_fast_bf16
+from cacr.training.processes.precision import cpu_flags, has_fast_bf16
 
 
 def describe_machine() -> Iterator[str]:

@@ -8,7 +8,7 @@ from cacr.errors import UserError
 from cacr.runs.run import Run
 from cacr.runs.verdict import NO_VERDICT, in_words
 from cacr.shell import resume_command
-from cacr.training.checkpoints import list_checkpoints, load_checkpoint
+from cacr.training.building.checkpoints import list_checkpoints, load_checkpoint
 from cacr.training.dry_run import needed_memory
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from cacr.config import PretrainSettings
 from cacr.data import ArraySource, Loader, Source
 from cacr.randomness import generator
-from cacr.training.build import make_views_of
-from cacr.training.described import describe
-from cacr.training.networks import build_method
-from cacr.training.resolve import resolve
+from cacr.training.building.build import make_views_of
+from cacr.training.building.networks import build_method
+from cacr.training.settings.described import describe
+from cacr.training.settings.resolve import resolve
 
 BATCH, VIEWS = 64, 2
 MEASURE_SECONDS = 2.0

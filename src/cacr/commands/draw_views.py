@@ -8,13 +8,13 @@ from cacr.errors import UserError
 from cacr.files import atomic_path, require_new_file
 from cacr.reporting import PICTURES
 from cacr.training.announce import views_text
-from cacr.training.build import make_views_of
-from cacr.training.check import check_settings
-from cacr.training.data import prepare_data
-from cacr.training.first_batch import first_batch
-from cacr.training.place import Place
-from cacr.training.settings import completed
-from cacr.training.timed import preferred
+from cacr.training.building.build import make_views_of
+from cacr.training.building.data import prepare_data
+from cacr.training.cost.place import Place
+from cacr.training.cost.timed import preferred
+from cacr.training.loop.first_batch import first_batch
+from cacr.training.settings.check import check_settings
+from cacr.training.settings.of_run import completed
 from cacr.views import contact_sheet
 
 MOST_PIXELS = 80_000_000

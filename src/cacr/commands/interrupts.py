@@ -25,7 +25,7 @@ def interruptible(out: Path, again: str) -> Iterator[None]:
         out: the run folder.
         again: the command that continues a run.
     """
-    from cacr.training.signals import SignalWatch
+    from cacr.training.loop.signals import SignalWatch
 
     ended = threading.Event()
     presses: list[int] = []
@@ -62,7 +62,7 @@ def _end_at_once(out: Path, again: str) -> None:
 
 def _lost(out: Path, again: str) -> str:
     from cacr.runs.folder import RunFolder
-    from cacr.training.checkpoints import list_checkpoints
+    from cacr.training.building.checkpoints import list_checkpoints
 
     run = RunFolder(out)
     if kept := list_checkpoints(run.checkpoints):

@@ -24,8 +24,8 @@ from cacr.methods import METHODS
 from cacr.registry import Registry, UnknownNameError, nearest
 from cacr.reporting.figures import FIGURES
 from cacr.sorting.select import WAYS
-from cacr.training.check import objective_option_names
-from cacr.training.recipes import RECIPES
+from cacr.training.settings.check import objective_option_names
+from cacr.training.settings.recipes import RECIPES
 from cacr.views import PRESETS
 
 

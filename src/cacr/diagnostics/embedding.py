@@ -16,9 +16,9 @@ from cacr.data.order import share
 from cacr.features.encode import centre_view
 from cacr.frameworks import ImageText, gather
 from cacr.randomness import generator
-from cacr.training.held_out import KEPT_BYTES, MEASURED_AT_ONCE
-from cacr.training.job import Training
-from cacr.training.resolve import MEASURED_VIEWS, STRONG_VIEWS
+from cacr.training.building.held_out import KEPT_BYTES, MEASURED_AT_ONCE
+from cacr.training.building.job import Training
+from cacr.training.settings.resolve import MEASURED_VIEWS, STRONG_VIEWS
 from cacr.views import Augmentation, Views, strengthened
 
 CHUNK = MEASURED_AT_ONCE

@@ -17,12 +17,12 @@ from cacr.runs.rows import GrowingRows
 from cacr.runs.run import Run
 from cacr.runs.snapshots import Snapshot, drop_snapshots_after, write_pictures, write_snapshot
 from cacr.runs.verdict import Verdict, in_words, write_verdict
-from cacr.training.job import Position, Training
-from cacr.training.observer import Seen
+from cacr.training.building.job import Position, Training
+from cacr.training.loop.observer import Seen
 
 
 def observe(job: Training, source: Source, console: Console) -> "RunObserver":
-    """The observer of a run (see :class:`cacr.training.observer.Observer`)."""
+    """The observer of a run (see :class:`cacr.training.loop.observer.Observer`)."""
     return RunObserver(job, source, console)
 
 
@@ -86,7 +86,7 @@ class RunObserver:
         return position.epoch_ended and position.epoch % settings.measure_every_epochs == 0
 
     def look(self, step: int, epoch: float, figures: Mapping[str, float]) -> Seen:
-        """Measure and give a verdict (see :class:`cacr.training.observer.Observer`)."""
+        """Measure and give a verdict (see :class:`cacr.training.loop.observer.Observer`)."""
         embedded = self._images.embed()
         # Pixels do not change: they are measured once, before the first step.
         pixels = self._images.pixels() if step == 0 else None
@@ -111,7 +111,7 @@ class RunObserver:
         return seen._replace(stop=bool(self._job.fabric.broadcast(seen.stop)))
 
     def diverged(self, step: int, epoch: float, what: str) -> None:
-        """Called if the run ends here (see :class:`cacr.training.observer.Observer`)."""
+        """Called if the run ends here (see :class:`cacr.training.loop.observer.Observer`)."""
         if self._job.fabric.is_global_zero:
             write_verdict(self._job.run.verdict, judge_end(what, step, epoch))
 

@@ -33,7 +33,7 @@ def evaluate_run(
     settings = asked.settings
     if settings.devices == 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
         return _evaluate(run, asked, progress)
-    from cacr.training.launch import Where, launch
+    from cacr.training.processes.launch import Where, launch
 
     where = Where(settings.accelerator, settings.devices)
     return [Result(**plain) for plain in launch(_evaluate_together, where, run, settings)]

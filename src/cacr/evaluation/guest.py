@@ -19,8 +19,8 @@ from cacr.runs.config_file import StoredConfig
 from cacr.runs.folder import RunFolder
 from cacr.runs.result import fingerprint
 from cacr.runs.run import Run
-from cacr.training.described import Described
-from cacr.training.resolve import resolve
+from cacr.training.settings.described import Described
+from cacr.training.settings.resolve import resolve
 
 IMAGES = 10_000
 """Assumed number of training images: the default settings that follow decide how a report draws views and weights."""

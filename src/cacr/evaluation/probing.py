@@ -13,8 +13,8 @@ from cacr.evaluation.data.task import Task
 from cacr.evaluation.protocols.linear import LinearSettings, linear
 from cacr.features.machine import choose_machine
 from cacr.made import make
-from cacr.training.job import Position, Training
-from cacr.training.observer import Observer, Seen
+from cacr.training.building.job import Position, Training
+from cacr.training.loop.observer import Observer, Seen
 
 
 def observe(job: Training, source: Source, console: Console) -> Observer:

@@ -47,7 +47,7 @@ def images_that_fit(
     fits = requested
     if requested * (HOLES * _bound(encoder, size) + ready) > SAFE * room:
         # imported here, because importing takes longer than encoding if there is enough memory
-        from cacr.training.live import bytes_of_one
+        from cacr.training.cost.live import bytes_of_one
 
         each = HOLES * bytes_of_one(encoder, size) + ready
         fits = min(requested, max(0, int(room // each)))
@@ -106,7 +106,7 @@ def require_learning(
     if images * (HOLES * LEARNING * _bound(encoder, size) + ready) + HOLES * weights <= SAFE * room:
         return
     # imported here, because importing takes longer than a step if there is enough memory
-    from cacr.training.live import bytes_of_step
+    from cacr.training.cost.live import bytes_of_step
 
     def fits(count: int) -> bool:
         return HOLES * bytes_of_step(network, count, size) + count * ready <= room

@@ -17,7 +17,7 @@ from cacr.randomness import numpy_generator
 from cacr.reading.files import kind_of
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
-from cacr.training.data import prepare_data
+from cacr.training.building.data import prepare_data
 
 
 def save_readers(run: RunFolder, progress: Progress | None = None) -> None:

@@ -18,7 +18,7 @@ from cacr.files import write_atomically
 from cacr.ledger.cell import Cell
 from cacr.reading.documents import read_json
 from cacr.runs.result import Finite, versions
-from cacr.training.precision import cpu_field
+from cacr.training.processes.precision import cpu_field
 
 
 def machine_name() -> str:

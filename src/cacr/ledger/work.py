@@ -19,7 +19,7 @@ from cacr.ledger.made_data import MADE, made
 from cacr.ledger.record import Failure, Ledger, Record, current_commit
 from cacr.runs.folder import RunFolder
 from cacr.runs.run import Run
-from cacr.training.diverged import DivergedError
+from cacr.training.loop.diverged import DivergedError
 from cacr.training.pretrain import pretrain
 
 CURVES = (

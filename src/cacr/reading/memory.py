@@ -12,8 +12,8 @@ _UNLIMITED = 2**60
 HOLES = 1.5
 """Factor on the live memory of a step: the heap of a process is larger, because free blocks are too small or lie
 between others. If every block comes directly from the system, without holes, a step needs what
-:mod:`cacr.training.live` says, within 5 %. In glibc's heap steps need 1.05 (few large blocks) to 1.6 times that (many
-blocks of different sizes), and up to 2.1 times where a momentum encoder leaves blocks of its own sizes in between
+:mod:`cacr.training.cost.live` says, within 5 %. In glibc's heap steps need 1.05 (few large blocks) to 1.6 times that
+(many blocks of different sizes), and up to 2.1 times where a momentum encoder leaves blocks of its own sizes in between
 (``benchmarks/memory.py``)."""
 
 WORKER = 60_000_000

@@ -11,9 +11,9 @@ from cacr.evaluation.guest import Guest
 from cacr.losses.engine.pairs import unit
 from cacr.reading.tensors import misfit
 from cacr.runs.run import Run
-from cacr.training.check import check_settings
-from cacr.training.checkpoints import load_latest
-from cacr.training.networks import build_method
+from cacr.training.building.checkpoints import load_latest
+from cacr.training.building.networks import build_method
+from cacr.training.settings.check import check_settings
 
 
 @dataclass(frozen=True)

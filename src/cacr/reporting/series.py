@@ -8,7 +8,7 @@ from typing import Any
 
 from cacr.runs.reference import parse_reference
 from cacr.runs.run import Run
-from cacr.training.recipes import RECIPES
+from cacr.training.settings.recipes import RECIPES
 
 MOST_POINTS = 500
 """Largest number of points of a curve; longer curves are thinned evenly, and the last point stays."""

@@ -10,13 +10,13 @@ from cacr.data import Source
 from cacr.durations import duration
 from cacr.runs.folder import RunFolder
 from cacr.shell import resume_command
-from cacr.training.build import preset_of
-from cacr.training.cost import measure_cost
-from cacr.training.job import Position, Training
-from cacr.training.need import Need
-from cacr.training.optimizers import RATE_BATCH
-from cacr.training.resolve import keyed_views
-from cacr.training.rules import NARROW
+from cacr.training.building.build import preset_of
+from cacr.training.building.job import Position, Training
+from cacr.training.cost.need import Need
+from cacr.training.cost.noise import measure_cost
+from cacr.training.optimization.optimizers import RATE_BATCH
+from cacr.training.settings.resolve import keyed_views
+from cacr.training.settings.rules import NARROW
 
 LONG_RUN = 3600.0
 """Seconds on a CPU; for a longer run a narrower encoder is suggested."""

@@ -12,17 +12,17 @@ from cacr.frameworks import Framework, Queue
 from cacr.reading.memory import gigabytes
 from cacr.runs.folder import RunFolder
 from cacr.training.announce import rate_text, views_text
-from cacr.training.data import describe_images, prepare_data
-from cacr.training.described import Described
-from cacr.training.fabric import Fabric
-from cacr.training.fit import lacking
-from cacr.training.launch import Where, launch, require_device
-from cacr.training.networks import build_method, initial_weights_notes
-from cacr.training.place import Place
-from cacr.training.recipes import RECIPES
-from cacr.training.resolve import keyed_views, planned_length
-from cacr.training.settings import checked, completed
-from cacr.training.timed import Timed, fit_time, is_timed, preferred
+from cacr.training.building.data import describe_images, prepare_data
+from cacr.training.building.networks import build_method, initial_weights_notes
+from cacr.training.cost.fit import lacking
+from cacr.training.cost.place import Place
+from cacr.training.cost.timed import Timed, fit_time, is_timed, preferred
+from cacr.training.processes.fabric import Fabric
+from cacr.training.processes.launch import Where, launch, require_device
+from cacr.training.settings.described import Described
+from cacr.training.settings.of_run import checked, completed
+from cacr.training.settings.recipes import RECIPES
+from cacr.training.settings.resolve import keyed_views, planned_length
 
 
 def dry_run(values: Mapping[str, Any], *, like: Path | None = None, began: float | None = None) -> list[str]:

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.runs.folder import RunFolder
-from cacr.training.data import TrainingData
-from cacr.training.fabric import Fabric
-from cacr.training.fit import require_room
-from cacr.training.need import Need
-from cacr.training.place import Place
-from cacr.training.resolve import choices
-from cacr.training.timed import Timed, fit_time
+from cacr.training.building.data import TrainingData
+from cacr.training.cost.fit import require_room
+from cacr.training.cost.need import Need
+from cacr.training.cost.place import Place
+from cacr.training.cost.timed import Timed, fit_time
+from cacr.training.processes.fabric import Fabric
+from cacr.training.settings.resolve import choices
 
 
 class Plan(NamedTuple):

@@ -19,18 +19,18 @@ from cacr.config import PretrainSettings, ResolvedSettings
 from cacr.runs.folder import RunFolder
 from cacr.terminal import CleanConsole
 from cacr.training.announce import announce, announce_stop
-from cacr.training.build import build_training
-from cacr.training.captions import as_given, notes_on_captions, with_own_tower
-from cacr.training.checkpoints import load_latest
-from cacr.training.data import prepare_data
-from cacr.training.fabric import Fabric
-from cacr.training.job import Position
-from cacr.training.launch import Where, launch
-from cacr.training.loop import Ending, train
-from cacr.training.metrics import MetricsLog
-from cacr.training.observer import Observe
+from cacr.training.building.build import build_training
+from cacr.training.building.captions import as_given, notes_on_captions, with_own_tower
+from cacr.training.building.checkpoints import load_latest
+from cacr.training.building.data import prepare_data
+from cacr.training.building.job import Position
+from cacr.training.loop.loop import Ending, train
+from cacr.training.loop.metrics import MetricsLog
+from cacr.training.loop.observer import Observe
 from cacr.training.plan import make_plan
-from cacr.training.settings import settings_of_new, settings_of_resumed
+from cacr.training.processes.fabric import Fabric
+from cacr.training.processes.launch import Where, launch
+from cacr.training.settings.of_run import settings_of_new, settings_of_resumed
 
 Status = Ending | Literal["already finished"]
 

@@ -21,7 +21,7 @@ from cacr.evaluation.detection.room import (
 )
 from cacr.evaluation.detection.training import DetectorTraining, losses_of
 from cacr.features.machine import Machine
-from cacr.training.live import LiveBytes
+from cacr.training.cost.live import LiveBytes
 from tests.conftest import Once
 from tests.data.annotating import coco_set
 from tests.evaluation.detection.making import TINY, objects, shapes_source, tiny_detector

@@ -22,7 +22,7 @@ from cacr.evaluation.detection.training import (
     train_detector,
 )
 from cacr.features.machine import Machine
-from cacr.training.checkpoints import list_checkpoints
+from cacr.training.building.checkpoints import list_checkpoints
 from tests.conftest import Once
 from tests.data.annotating import coco_set
 from tests.evaluation.detection.making import TINY, shapes_source, tiny_detector

@@ -3,7 +3,7 @@
 from cacr.data.prepare import Progress
 from cacr.distributed import rank
 from cacr.terminal import CleanConsole
-from cacr.training.progress import TrainingProgress
+from cacr.training.loop.progress import TrainingProgress
 
 
 class DetectorProgress:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cacr.registry import Registry
-from cacr.training.schedules import Schedule
+from cacr.training.optimization.schedules import Schedule
 
 Model = Literal["fpn", "c4"]
 BatchNorm = Literal["sync", "frozen"]

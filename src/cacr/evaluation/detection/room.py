@@ -163,7 +163,7 @@ def outputs(detector: Any, load: Load) -> float:
 
 def bytes_of_step(detector: Any, load: Load) -> int:
     """Largest number of bytes in use during a step, with gradients, without the weights."""
-    from cacr.training.live import (
+    from cacr.training.cost.live import (
         live_peak,
         make_fake,
     )  # the estimate itself takes longer than a step
@@ -187,7 +187,7 @@ def bytes_of_step(detector: Any, load: Load) -> int:
 
 def bytes_of_test(detector: Any, load: Load) -> int:
     """Largest number of bytes in use while one image is tested."""
-    from cacr.training.live import live_peak, make_fake
+    from cacr.training.cost.live import live_peak, make_fake
 
     copied = copy.deepcopy(detector).to("meta").eval()
     mode = make_fake(copied)

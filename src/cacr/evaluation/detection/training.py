@@ -23,8 +23,8 @@ from cacr.features.processes import gather_objects
 from cacr.randomness import mixed_seed
 from cacr.runs.checkpoint import load_optimizer, require_fit
 from cacr.terminal import CleanConsole
-from cacr.training.checkpoints import list_checkpoints, load_latest, save_checkpoint
-from cacr.training.interrupt import Interrupt
+from cacr.training.building.checkpoints import list_checkpoints, load_latest, save_checkpoint
+from cacr.training.loop.interrupt import Interrupt
 
 MOMENTUM = 0.9
 DECAY = {"sgd": 1e-4, "adamw": 0.1}

@@ -24,7 +24,7 @@ from cacr.features.encode import ImageLoader, as_trained, centre_view
 from cacr.features.machine import Machine
 from cacr.features.room import fitted, require_learning
 from cacr.randomness import mixed_seed
-from cacr.training.schedules import warm_cosine
+from cacr.training.optimization.schedules import warm_cosine
 from cacr.views import probe_train
 
 

@@ -12,7 +12,7 @@ from cacr.data.source import Indices
 from cacr.encoders import Encoder
 from cacr.evaluation.engine.regularised import Mix
 from cacr.randomness import mixed_seed
-from cacr.training.schedules import Schedule
+from cacr.training.optimization.schedules import Schedule
 
 FIRST_IMAGES = 1024
 """Number of images for the initial statistics of batch norm."""

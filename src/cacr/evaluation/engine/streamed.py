@@ -14,7 +14,7 @@ from cacr.evaluation.results.metrics import METRICS, Metric
 from cacr.features.encode import FeatureLoader, as_trained
 from cacr.features.machine import Machine
 from cacr.features.room import require_batch
-from cacr.training.schedules import Schedule
+from cacr.training.optimization.schedules import Schedule
 from cacr.views import Augmentation
 
 TEST_BLOCK = 16_384

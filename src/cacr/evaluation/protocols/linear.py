@@ -19,7 +19,7 @@ from cacr.evaluation.engine.scaling import Scaling
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.features.encode import make_rows
 from cacr.randomness import generator
-from cacr.training.schedules import cosine
+from cacr.training.optimization.schedules import cosine
 
 ENOUGH_VALIDATION = 500
 """Number of validation labels that are enough: the standard error is then at most two points."""

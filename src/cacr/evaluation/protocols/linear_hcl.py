@@ -9,7 +9,7 @@ from cacr.errors import UserError
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.streamed import streamed_probe
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.training.schedules import constant
+from cacr.training.optimization.schedules import constant
 from cacr.views import PRESETS
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.streamed import plain_crop, small_weights, streamed_probe
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.training.schedules import multistep
+from cacr.training.optimization.schedules import multistep
 
 MILESTONES, GAMMA = (0.6, 0.8), 0.1
 """The rate is divided by ten after 60 and 80 of 100 epochs."""

@@ -10,7 +10,7 @@ from cacr.encoders import is_transformer
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.streamed import plain_crop, small_weights, streamed_probe
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
-from cacr.training.schedules import cosine
+from cacr.training.optimization.schedules import cosine
 
 
 class MocoV3LinearSettings(ProtocolSettings):

@@ -11,7 +11,7 @@ from cacr.evaluation.data.task import Task
 from cacr.evaluation.engine.streamed import streamed_probe
 from cacr.evaluation.registry import PROTOCOLS, ProtocolSettings, Score
 from cacr.features.encode import as_trained
-from cacr.training.schedules import multistep
+from cacr.training.optimization.schedules import multistep
 from cacr.views import probe_train
 
 MILESTONES, GAMMA = (0.6, 0.8), 0.2

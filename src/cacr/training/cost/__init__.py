@@ -1,0 +1,1 @@
+"""The memory and time of a run, before it starts."""

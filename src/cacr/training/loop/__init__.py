@@ -1,0 +1,1 @@
+"""The training loop, and what happens between its steps: metrics, progress, interruption."""

@@ -1,0 +1,1 @@
+"""Optimisers, learning rates over time, averages of weights."""

@@ -1,0 +1,1 @@
+"""Where a run computes: devices, precision, one or many processes."""

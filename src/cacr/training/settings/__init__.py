@@ -1,0 +1,1 @@
+"""Settings of a run: read, merged, checked, and ``auto`` replaced."""
