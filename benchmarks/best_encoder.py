@@ -1,10 +1,10 @@
 """The best CIFAR-10 encoder after 100 minutes of two cores, compared with lightly's SimCLR.
 
 Both contestants have six trials of five minutes of one core, judged on held-out training images: ``cacr`` chooses
-between the arms below, lightly between the rates and temperatures of ``time_to_accuracy.py``, whose trials serve here
-too. The best trial of each is then trained on all 50,000 images for the whole time with all cores, both with the
-width that cacr chose, and measured once on the test images by ``cacr evaluate``: kNN and a linear classifier, from all
-labels and from 10 per class. On an idle machine of two cores, after ``pip install 'cacr[bench]'``:
+between the arms below, lightly between the rates and temperatures of ``time_to_accuracy.py``, both with the same width.
+The best trial of each is then trained on all 50,000 images for the whole time with all cores, and measured once on the
+test images by ``cacr evaluate``: kNN and a linear classifier, from all labels and from 10 per class. On an idle machine
+of two cores, after ``pip install 'cacr[bench]'``:
 
     taskset -c 0 python benchmarks/best_encoder.py choose --data DATA --work runs/best &
     taskset -c 1 python benchmarks/best_encoder.py choose --data DATA --work runs/best &
@@ -32,7 +32,7 @@ from _sets import Parts, prepare
 from pass_line import measure
 from sweep import READ, accuracies
 from time_to_accuracy import TRIALS as LIGHTLY_TRIALS
-from time_to_accuracy import WIDTH, alone, best_trial, cell_file, in_words
+from time_to_accuracy import alone
 
 RESULTS = Path(__file__).parent / "results" / "best_encoder"
 EXPORTED = RESULTS / "cifar10.safetensors"
@@ -40,20 +40,22 @@ EXPORTED = RESULTS / "cifar10.safetensors"
 WIDER = {"width": 0.375}
 """The widest encoder below 20 MB (16 MB). Short trials cannot show what width is worth in a long run."""
 
-ARMS: tuple[dict[str, Any], ...] = (
-    WIDER,
-    WIDER | {"views": 3},
-    WIDER | {"views": 8},
-    WIDER | {"base_lr": 0.72},
-    WIDER | {"first_layer": "frozen"},
-    WIDER | {"first_layer": "frozen", "base_lr": 0.72},
-)
-"""What each trial of cacr changes of what ``--time`` chooses."""
+TRIALS: dict[str, tuple[dict[str, Any], ...]] = {
+    "cacr": (
+        WIDER,
+        WIDER | {"views": 3},
+        WIDER | {"views": 8},
+        WIDER | {"base_lr": 0.72},
+        WIDER | {"first_layer": "frozen"},
+        WIDER | {"first_layer": "frozen", "base_lr": 0.72},
+    ),
+    "lightly": tuple(values | WIDER for values in LIGHTLY_TRIALS),
+}
+"""Contestant -> what each of its trials sets; for cacr, beside what ``--time`` chooses."""
 
 TRIAL_MINUTES = 5.0
 """Of each trial of both contestants."""
 
-CONTESTANTS = ("cacr", "lightly")
 MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": {"labels_per_class": 10}}
 """Title -> settings; kNN and a linear classifier are measured with each."""
 
@@ -61,7 +63,7 @@ MEASURED: dict[str, dict[str, Any]] = {"all labels": {}, "10 labels per class": 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("action", choices=["choose", "train", "table"])
-    parser.add_argument("contestant", nargs="?", choices=CONTESTANTS, help="whom to train")
+    parser.add_argument("contestant", nargs="?", choices=list(TRIALS), help="whom to train")
     parser.add_argument("--data", type=Path, help="folder with cifar-10-batches-py")
     parser.add_argument("--work", type=Path, default=Path("runs/best"), help="arrays and run folders")
     parser.add_argument("--minutes", type=float, default=100.0, help="of the whole training")
@@ -73,51 +75,50 @@ def main() -> None:
     elif options.action == "choose":
         choose(options)
     elif options.contestant is None:
-        parser.error(f"whom to train? {' or '.join(CONTESTANTS)}")
+        parser.error(f"whom to train? {' or '.join(TRIALS)}")
     else:
         train(options.contestant, options)
 
 
-def trial_file(number: int) -> Path:
-    return RESULTS / f"cacr-trial-{number}.json"
+def trial_file(contestant: str, number: int) -> Path:
+    return RESULTS / f"{contestant}-trial-{number}.json"
 
 
 def choose(options: argparse.Namespace) -> None:
-    """Try the arms of cacr for a few minutes each, on training images without those that judge."""
+    """Try the settings of both for a few minutes each, on training images without those that judge."""
     parts = prepare("cifar10", options.data, options.work / "sets")
-    for number, values in enumerate(ARMS):
-        once(trial_file(number), options.work, partial(trial, number, values, parts, options.work))
+    for contestant, trials in TRIALS.items():
+        for number, values in enumerate(trials):
+            make = partial(trial, contestant, number, values, parts, options.work)
+            once(trial_file(contestant, number), options.work, make)
 
 
-def trial(number: int, values: dict[str, Any], parts: Parts, work: Path) -> dict[str, Any]:
-    """One trial of cacr, with its accuracies on the held-out training images."""
+def trial(contestant: str, number: int, values: dict[str, Any], parts: Parts, work: Path) -> dict[str, Any]:
+    """One trial, with its accuracies on the held-out training images."""
     from cacr import load_encoder
 
-    run = work / f"trial-{number}"
-    steps, seconds, _ = pretrain(parts.fit, run, TRIAL_MINUTES, values)
-    found = accuracies(load_encoder(run), parts.fit, parts.judge, 0)
-    print(values, found["knn"][READ], found["ridge"], flush=True)
-    return {"minutes": TRIAL_MINUTES, "values": values, "steps": steps, "seconds": seconds, **found}
+    if contestant == "lightly":
+        found = alone("cifar10", parts.fit, parts.judge, TRIAL_MINUTES, 0, values)
+    else:
+        run = work / f"trial-{number}"
+        steps, seconds, _ = pretrain(parts.fit, run, TRIAL_MINUTES, values)
+        found = {
+            "steps": steps,
+            "seconds": seconds,
+            **accuracies(load_encoder(run), parts.fit, parts.judge, 0),
+        }
+    print(contestant, values, found["knn"][READ], found["ridge"], flush=True)
+    return {"minutes": TRIAL_MINUTES, "values": values, **found}
 
 
-def best_arm() -> dict[str, Any]:
+def best_values(contestant: str) -> dict[str, Any]:
     """The values of the trial with the best mean of kNN and of a classifier from 10 labels per class."""
-    files = [trial_file(number) for number in range(len(ARMS))]
+    files = [trial_file(contestant, number) for number in range(len(TRIALS[contestant]))]
     if missing := [file.stem for file in files if not file.exists()]:
         raise SystemExit(f"first: best_encoder.py choose; missing: {', '.join(missing)}")
     trials = [json.loads(file.read_text()) for file in files]
     found: dict[str, Any] = max(trials, key=lambda trial: trial["knn"][READ] + trial["ridge"])["values"]
     return found
-
-
-def best_values(contestant: str) -> dict[str, Any]:
-    """The settings of a contestant's long training: those of its best trial, in an encoder of the same width."""
-    if contestant == "cacr":
-        return best_arm()
-    best = best_trial("cifar10", TRIAL_MINUTES)
-    if best is None:
-        raise SystemExit("first: time_to_accuracy.py run --minutes 5 --sets cifar10 (its trials)")
-    return best | {"width": best_arm().get("width", WIDTH)}
 
 
 def pretrain(data: str, run: Path, minutes: float, values: dict[str, Any]) -> tuple[int, float, list[str]]:
@@ -192,11 +193,10 @@ def print_table() -> None:
     """Trials, then what the long trainings gave."""
     print("| contestant | trial | kNN | 10 labels per class |")
     print("|---|---|---|---|")
-    for number, values in enumerate(ARMS):
-        print_trial("cacr", values, trial_file(number))
-    for values in LIGHTLY_TRIALS:
-        print_trial("lightly", values, cell_file(f"trial {in_words(values)}", "cifar10", TRIAL_MINUTES, 0))
-    for contestant in CONTESTANTS:
+    for contestant, trials in TRIALS.items():
+        for number, values in enumerate(trials):
+            print_trial(contestant, values, trial_file(contestant, number))
+    for contestant in TRIALS:
         print_long(contestant)
 
 

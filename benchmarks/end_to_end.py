@@ -93,7 +93,7 @@ def train_lightly(options: argparse.Namespace) -> dict[str, float]:
     from cacr.encoders import build_encoder
 
     source = open_source(options.data, root=options.data_root)
-    transform = SimCLRTransform(input_size=32, gaussian_blur=0.0)
+    transform = SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0)
 
     class Images(torch.utils.data.Dataset[Any]):
         def __len__(self) -> int:

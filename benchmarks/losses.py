@@ -5,6 +5,8 @@ Claims, each printed with what was measured:
   faster than the paper's Algorithm 3 written out plainly, with 10 times less memory; at most 1.6 times the three
   bare matrix products that any exact method needs; with bf16 products, where a processor has them, 4 times faster.
 - In-batch CACR with five views: memory grows linearly with the images.
+- In-batch CACR against the number of positives: with the paper's negatives (``same``) time grows like the views, with
+  those of the authors' code (``cross_upper``) like the pairs of views.
 - InfoNCE of 4,096 images: not slower than lightly's and pytorch-metric-learning's NT-Xent, with less memory.
 
 Every contestant runs in a process of its own, so that the peak of its memory is its own; rounds are interleaved
@@ -24,6 +26,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -31,6 +35,10 @@ from torch.nn.functional import normalize
 
 VIEWS, IMAGES, QUEUE, DIM = 5, 256, 65_536, 128
 IN_BATCH = (512, 1024, 2048, 4096, 8192)
+POSITIVES = (1, 2, 4, 8)
+NEGATIVES = {"same": lambda views: views, "cross_upper": lambda views: views * (views - 1) / 2}
+"""Choice of negatives -> number of matrices of queries x keys, by the number of views."""
+POSITIVES_IMAGES = 1024
 MEMORY_LIMIT = 14 << 30
 MEGABYTE = 1 << 20
 
@@ -102,12 +110,12 @@ def products() -> Step:
     return step
 
 
-def cacr_in_batch(images: int) -> Step:
+def cacr_in_batch(images: int, views: int = VIEWS, negatives: str = "same") -> Step:
     from cacr.losses import CACRLoss
 
     torch.manual_seed(0)
-    z = torch.randn(VIEWS, images, DIM, requires_grad=True)
-    loss = CACRLoss()
+    z = torch.randn(views, images, DIM, requires_grad=True)
+    loss = CACRLoss(negatives=negatives)
 
     def step() -> None:
         z.grad = None
@@ -154,6 +162,8 @@ def contestants() -> dict[str, Callable[[], Step]]:
     }
     for images in IN_BATCH:
         runs[f"in-batch-{images}"] = lambda images=images: cacr_in_batch(images)
+    for k, negatives in product(POSITIVES, NEGATIVES):
+        runs[f"{negatives}-{k}"] = partial(cacr_in_batch, POSITIVES_IMAGES, k + 1, negatives)
     for peer in ("cacr", "lightly", "metric-learning"):
         for images in (256, 4096):
             runs[f"nt-xent-{images}-{peer}"] = lambda peer=peer, images=images: nt_xent(peer, images)
@@ -264,6 +274,19 @@ def in_batch_section(args: argparse.Namespace) -> None:
     )
 
 
+def positives_section(args: argparse.Namespace) -> None:
+    print(f"CACR in the batch, {POSITIVES_IMAGES} images: time against the number of positives")
+    for negatives, matrices in NEGATIVES.items():
+        found = measure([f"{negatives}-{k}" for k in POSITIVES], args)
+        first, last = (found[f"{negatives}-{k}"]["seconds"] / matrices(k + 1) for k in (2, POSITIVES[-1]))
+        claim(
+            f"times the time per matrix, {negatives}, from 2 to {POSITIVES[-1]} positives",
+            last / first,
+            1.5,
+            at_most=True,
+        )
+
+
 def nt_xent_section(args: argparse.Namespace) -> None:
     for images in (4096, 256):
         print(f"InfoNCE (NT-Xent), 2 views x {images} images")
@@ -277,13 +300,21 @@ def nt_xent_section(args: argparse.Namespace) -> None:
                 claim(f"times the memory of {name}", ours["bytes"] / found[name]["bytes"], 1, at_most=True)
 
 
+SECTIONS = {
+    "queue": queue_section,
+    "in-batch": in_batch_section,
+    "positives": positives_section,
+    "nt-xent": nt_xent_section,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--only", choices=["queue", "in-batch", "nt-xent"])
+    parser.add_argument("--only", choices=list(SECTIONS))
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, default=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -291,8 +322,7 @@ def main() -> None:
         run(args.run, args.repeats, args.threads)
         return
     print(f"{os.cpu_count()} processors, {args.threads} threads, torch {torch.__version__}")
-    sections = {"queue": queue_section, "in-batch": in_batch_section, "nt-xent": nt_xent_section}
-    for name, section in sections.items():
+    for name, section in SECTIONS.items():
         if args.only in (None, name):
             section(args)
 

@@ -3,19 +3,20 @@
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from cacr.data import ArraySource
-from cacr.encoders import build_encoder
+from cacr.data import ArraySource, Source
+from cacr.encoders import EncoderInfo, build_encoder
 from cacr.errors import UserError
 from cacr.evaluation.data.labelled import LabelledData
 from cacr.evaluation.data.task import Task
 from cacr.evaluation.dry_run import describe_evaluation
 from cacr.evaluation.engine import finetuning, network_learner
-from cacr.evaluation.engine.finetuning import FINETUNE_RECIPES, make_optimizer
+from cacr.evaluation.engine.finetuning import FINETUNE_RECIPES, Length, fine_tune, make_optimizer
 from cacr.evaluation.engine.network import Network, scores_of, train_network
 from cacr.evaluation.engine.network_learner import NetworkLearner
 from cacr.evaluation.engine.tuning import Setting
@@ -24,6 +25,8 @@ from cacr.evaluation.protocols.finetune import FinetuneSettings, finetune, recip
 from cacr.evaluation.protocols.transfer import TransferSettings
 from cacr.evaluation.registry import PROTOCOLS
 from cacr.randomness import generator
+from cacr.training.optimization.schedules import Schedule
+from cacr.views import Augmentation
 
 pytestmark = pytest.mark.trains
 
@@ -113,6 +116,7 @@ def test_the_first_statistics_are_those_of_the_features(task: Task) -> None:
     images = torch.stack([task.encoder.preprocess(image) for image in task.data.train.images])
     network.begin_at(iter(images.split(10)))
     features = task.encoder(images).detach()
+    assert network.norm is not None
     torch.testing.assert_close(network.norm.running_mean, features.mean(dim=0))
     torch.testing.assert_close(network.norm.running_var, features.var(dim=0, correction=0))
     assert not list(network.norm.parameters())
@@ -195,6 +199,35 @@ def test_deit_trains_with_all_its_means_and_the_same_way_every_time(task: Task) 
     assert first.details == second.details
     assert first.value >= 0.75
     assert any("no residual paths" in note for note in first.notes)
+
+
+def test_deit_has_bicubic_crops_a_plain_classifier_and_a_last_rate(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the three differs from the other recipes."""
+    crops: list[str] = []
+    trained: list[tuple[Network, float]] = []
+
+    class Watched(finetuning.ImageLoader):
+        def __init__(self, info: EncoderInfo, source: Source, view: Augmentation, *more: Any, **named: Any):
+            crops.append(view.interpolation)
+            super().__init__(info, source, view, *more, **named)
+
+    def note(
+        network: Network, *unused: Any, epochs: int, per_epoch: int, rate: Schedule, **named: Any
+    ) -> None:
+        trained.append((network, rate(epochs * per_epoch)))
+
+    monkeypatch.setattr(finetuning, "ImageLoader", Watched)
+    monkeypatch.setattr(finetuning, "train_network", note)
+    length = Length(epochs=1, min_steps=10, warmup=0.1, batch_size=16)
+    for name in ("deit", "vit"):
+        recipe = FINETUNE_RECIPES[name]
+        fine_tune(task, recipe, length, Setting(1e-4, 0.05), np.arange(32), 0, None)
+    (deit, last), (vit, zero) = trained
+    assert (crops[0], deit.norm, last) == ("bicubic", None, pytest.approx(0.02))
+    assert isinstance(vit.norm, torch.nn.BatchNorm1d) and zero == pytest.approx(0)
+    assert "bicubic" not in crops[1:]
 
 
 def test_settings_of_deit_can_be_given_one_by_one(task: Task) -> None:

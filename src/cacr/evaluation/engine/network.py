@@ -1,4 +1,4 @@
-"""A whole network to fine-tune: an encoder, optionally the first layer of its head, batch norm, a linear layer."""
+"""A whole network to fine-tune: an encoder, optionally the first layer of its head and batch norm, a linear layer."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -31,6 +31,7 @@ class Network(nn.Module):
         device: Device for training.
         head1: The first layer of a head, features (n, feature_dim) -> (n, hidden), trained with the backbone; None:
             the features are classified.
+        norm: Whether a batch norm without weights stands before the linear layer.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class Network(nn.Module):
         seed: int,
         device: torch.device,
         head1: nn.Module | None = None,
+        *,
+        norm: bool = True,
     ) -> None:
         super().__init__()
         self.backbone = copy.deepcopy(encoder.backbone)
         self.head1 = nn.Identity() if head1 is None else copy.deepcopy(head1)
         width = encoder.feature_dim if head1 is None else _outputs(head1)
-        self.norm = nn.BatchNorm1d(width, affine=False)
+        self.norm = nn.BatchNorm1d(width, affine=False) if norm else None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mixed_seed("head", seed))
             self.head = nn.Linear(width, classes)
@@ -55,16 +58,19 @@ class Network(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores before the softmax."""
-        scores: Tensor = self.head(self.norm(self.head1(self.backbone(images))))
+        features = self.head1(self.backbone(images))
+        scores: Tensor = self.head(features if self.norm is None else self.norm(features))
         return scores
 
     @torch.inference_mode()
     def begin_at(self, images: Iterable[Tensor]) -> None:
-        """Set the running statistics of the last batch norm to those of some images.
+        """Set the running statistics of the last batch norm, if there is one, to those of some images.
 
         They would otherwise start at 0 and 1. A short training could not adapt them to features of another scale, and
         the network would be tested with wrong statistics.
         """
+        if self.norm is None:
+            return
         self.eval()
         features = torch.cat([self.head1(self.backbone(batch)).float() for batch in images])
         assert self.norm.running_mean is not None and self.norm.running_var is not None

@@ -136,13 +136,15 @@ def recipe_for(info: EncoderInfo, settings: FinetuneSettings) -> FinetuneRecipe:
     given = {each: value for each in means if (value := getattr(settings, each)) != "auto"}
     if given.get("augment") == "none":
         given["augment"] = ""
-    return FinetuneRecipe(
-        own.adam,
-        own.lrs if settings.lrs == "auto" else settings.lrs,
-        own.weight_decays if settings.weight_decays == "auto" else settings.weight_decays,
-        own.layer_decay if settings.layer_decay == "auto" else settings.layer_decay,
-        own.label_smoothing if settings.label_smoothing == "auto" else settings.label_smoothing,
-        replace(own.regularisation, **given),
+    return replace(
+        own,
+        lrs=own.lrs if settings.lrs == "auto" else settings.lrs,
+        weight_decays=own.weight_decays if settings.weight_decays == "auto" else settings.weight_decays,
+        layer_decay=own.layer_decay if settings.layer_decay == "auto" else settings.layer_decay,
+        label_smoothing=own.label_smoothing
+        if settings.label_smoothing == "auto"
+        else settings.label_smoothing,
+        regularisation=replace(own.regularisation, **given),
     )
 
 
