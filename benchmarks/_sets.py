@@ -17,7 +17,7 @@ CHOSEN_ON = ("cifar10", "caltech101", "gtsrb")
 """Sets whose held-out training images decide between settings."""
 
 TESTED_ON = ("flowers102", "pets", "imagenette", "elpv")
-"""Sets that decide nothing: what was decided is tested on them, once."""
+"""Sets on which what was decided is tested. Two rules used them too: 300 steps for 64 px, a trained first layer."""
 
 JUDGED = 1 / 3
 """Share of the training images of a small set that is held out to choose settings by."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -203,9 +204,17 @@ def test_wrong_evaluations_are_refused(run: Run, trained: Path, classes: Path, t
     refused(run, ["evaluate", newer, "--data", classes], "format 99")
 
 
+@pytest.mark.parametrize("name", ["pretrain", "evaluate", "embed", "compare", "report", "reproduce"])
+def test_help_has_no_type_names_of_python(run: Run, name: str) -> None:
+    code, text = run(name, "--help")
+    assert code == 0 and not re.search(r"<(str|Path|int|float|bool|list\[)", text)
+
+
 def test_list_names_everything(run: Run) -> None:
     code, text = run("list")
     assert code == 0
+    for wrong in ("None", "('auto',)", "=True", "=False"):
+        assert wrong not in text
     for name in (
         "cacr",
         "info_nce",

@@ -2,17 +2,18 @@
 
 import pytest
 
-from tests.gates import GATES, MUTATIONS, gain
+from tests.gates import GATES, MUTATIONS, Gate, gain
 
 pytestmark = [pytest.mark.trains, pytest.mark.slow]
 
 
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_fault_does_not_pass_the_first_gate(name: str) -> None:
+def test_a_fault_does_not_pass(name: str, gate: Gate) -> None:
     with MUTATIONS[name]():
-        found = gain(GATES[0])
-    assert found < GATES[0].floor / 2
+        assert gain(gate) < gate.floor / 2
 
 
-def test_without_a_fault_the_first_gate_is_passed_with_a_margin() -> None:
-    assert gain(GATES[0]) > 1.5 * GATES[0].floor
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_without_a_fault_a_gate_is_passed_with_a_margin(gate: Gate) -> None:
+    assert gain(gate) > 1.5 * gate.floor

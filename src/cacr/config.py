@@ -8,9 +8,9 @@ object (``t_neg`` of ``cacr``, ``temperature`` of ``info_nce``).
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
-from pydantic.fields import FieldInfo
+from pydantic import BeforeValidator, Field, field_validator
 
+from cacr.base_settings import Settings
 from cacr.durations import in_short
 from cacr.feature_view import FeatureView
 
@@ -56,19 +56,6 @@ def listed_names(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(listed_names)]
-
-
-class Settings(BaseModel):
-    """Base class of all settings: immutable; unknown names are errors."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True, serialize_by_alias=True
-    )
-
-    @classmethod
-    def named(cls) -> dict[str, FieldInfo]:
-        """Fields by the names that users type: the alias if Python does not allow the name (such as ``from``)."""
-        return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
 IMAGES = "use only the images in this list (.csv with a column path, or .txt); except:FILE: use all others"
@@ -377,7 +364,7 @@ class EvaluateSettings(Settings):
     )
     metric: str = Field(
         "auto",
-        description="score of all protocols except retrieval and cluster: accuracy, mean-per-class, ... (see `cacr "
+        description="score of the protocols that classify: accuracy, mean-per-class, ... (see `cacr "
         "list metrics`); auto: the metric of the data set",
     )
     max_unreadable: float = Field(

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from cacr.config import Settings
+from cacr.base_settings import Settings
 from cacr.errors import SettingsError
 from cacr.registry import nearest
 

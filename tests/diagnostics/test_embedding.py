@@ -11,6 +11,7 @@ from cacr.diagnostics.embedding import Embedded, HeldOutImages, ViewFeatures, me
 from cacr.diagnostics.observer import RunObserver
 from cacr.encoders import load_encoder
 from cacr.features.encode import centre_view, encode
+from cacr.randomness import numpy_generator
 from cacr.training.building.job import Training
 from cacr.training.pretrain import pretrain
 from cacr.views import strengthened
@@ -48,6 +49,24 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> tuple[_Looks, Path]:
     return _Looks.kept, folder
 
 
+def _order(images: int) -> torch.Tensor:
+    """Numbers of the images in the order in which they are measured."""
+    return torch.from_numpy(numpy_generator("measured images", 0).permutation(images))
+
+
+def test_neighbouring_images_are_of_all_classes_also_in_a_folder_of_classes(
+    classes: Path, tmp_path: Path
+) -> None:
+    """Entropies are measured in blocks of neighbours, which must be like batches of the training."""
+    pretrain({**TINY, "data": str(classes), "held_out": 0, "max_steps": 1}, tmp_path / "run", observe=_Looks)
+    labels = _Looks.kept.seen[0].labels
+    assert labels is not None
+    half = len(labels) // 2
+    for part in (labels[:half], labels[half:]):
+        assert part.bincount(minlength=2).min() >= 3
+    assert _Looks.kept.held_out.count == len(labels)
+
+
 def test_stronger_views_follow_those_of_training(looked: tuple[_Looks, Path]) -> None:
     looks, _ = looked
     random = measured_views(looks.job.views)
@@ -67,7 +86,7 @@ def test_features_are_those_of_the_encoder_and_embeddings_those_of_the_head(
     looks, folder = looked
     z, features = looks.seen[0][:2]
     alone = encode(load_encoder(folder / "run"), open_source(str(folder / "data"), part="test"))
-    torch.testing.assert_close(features.centre, alone.values, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(features.centre, alone.values[_order(20)], rtol=1e-4, atol=1e-5)
     with torch.no_grad():
         embedded = looks.job.method.head.eval()(features.random.flatten(0, 1)).unflatten(0, (2, 20))
     torch.testing.assert_close(z[:2], embedded, rtol=1e-4, atol=1e-5)
@@ -85,7 +104,7 @@ def test_the_same_views_are_seen_at_every_measurement(looked: tuple[_Looks, Path
 def test_pixels_are_the_normalised_images(looked: tuple[_Looks, Path]) -> None:
     looks, folder = looked
     encoder, source = load_encoder(folder / "run"), open_source(str(folder / "data"), part="test")
-    images = torch.stack([encoder.preprocess(source.read(number)) for number in range(20)])
+    images = torch.stack([encoder.preprocess(source.read(number)) for number in _order(20).tolist()])
     torch.testing.assert_close(looks.of_pixels.centre, images.flatten(1), rtol=1e-4, atol=1e-5)
     assert looks.of_pixels.random.shape == looks.of_pixels.strong.shape == (2, 20, 3 * 32 * 32)
 

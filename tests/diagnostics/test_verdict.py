@@ -253,6 +253,15 @@ def test_without_a_measurement_before_the_first_step_nothing_is_compared() -> No
     assert _name(rows) == "not sure yet"
 
 
+def test_a_head_that_cannot_shrink_is_neither_called_shrinking_nor_advised() -> None:
+    point = {"negative_distance": 0.01, "positive_distance": 0.01}
+    for rows, name in ((_rows({}, SHRINKING, SHRINKING), None), (_rows({}, point), "collapsed to a point")):
+        free, held = _judge(rows), _judge(rows, can_shrink=False)
+        assert free is not None and any("head=normed" in advice for advice in free.advice)
+        assert held is None or not any("head=normed" in advice for advice in held.advice)
+        assert held is None or held.verdict == (name or held.verdict) != "shrinking"
+
+
 def test_shrinking_is_told_while_it_goes_downhill() -> None:
     assert _name(_rows({}, SHRINKING, SHRINKING)) == "shrinking"
     assert _name(_rows({}, {}, SHRINKING)) == "healthy"  # the next measurement tells

@@ -67,7 +67,16 @@ def test_a_bare_file_has_no_start(scratch: Path, images: Path, tmp_path: Path) -
         (tmp_path / f"copy{suffix}").write_bytes((scratch / f"encoder{suffix}").read_bytes())
     with pytest.raises(UserError, match="leave out the baseline start"):
         _scores(tmp_path / "copy.safetensors", images, baselines=("start",))
-    assert list(_scores(tmp_path / "copy.safetensors", images)) == ["encoder", "untrained", "pixels"]
+    found = evaluate_run(tmp_path / "copy.safetensors", {"data": str(images), **KNN})
+    assert [result.subject for result in found] == ["encoder", "untrained", "pixels"]
+    assert [any("new random weights" in note for note in result.notes) for result in found] == [
+        False,
+        True,
+        False,
+    ]
+    assert not any(
+        "new random" in note for r in evaluate_run(scratch, {"data": str(images), **KNN}) for note in r.notes
+    )
 
 
 def test_any_encoder_can_be_a_baseline(scratch: Path, images: Path, tmp_path: Path) -> None:

@@ -139,6 +139,14 @@ def test_one_set_without_a_test_part_is_divided(encoder: Path, sets: Path) -> No
         evaluate_suite(encoder, {**values, "devices": 2})
 
 
+def test_held_out_images_are_measured_beside_the_test_part(encoder: Path, sets: Path) -> None:
+    values = {**VALUES, "data": str(sets / "alpha"), "labels_per_class": 3}
+    first = evaluate_suite(encoder, values).results["alpha", "fewshot", "encoder"]
+    held = evaluate_suite(encoder, {**values, "held_out": True}).results["alpha", "fewshot", "encoder"]
+    again = evaluate_suite(encoder, values).results["alpha", "fewshot", "encoder"]
+    assert (first.held_out, held.held_out) == (False, True) and again == first
+
+
 def test_wins_are_counted_to_a_tenth_of_a_percent() -> None:
     report = SuiteReport("s", ["a", "b", "c", "d"], ["knn"], ["encoder", "other"])
     for name, ours, theirs in (("a", 0.71, 0.7), ("b", 0.8, 0.5), ("c", 0.50004, 0.5), ("d", 0.1, 0.2)):

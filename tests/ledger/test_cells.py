@@ -22,6 +22,7 @@ from cacr.ledger import (
     by_training,
     cell_command,
     orders_of,
+    reproduced,
     work,
     work_through,
 )
@@ -127,13 +128,27 @@ def test_known_numbers_give_the_known_verdicts(tmp_path: Path) -> None:
     assert "Incomplete: 8 cells" in text  # before training, and pixels
 
 
+def test_a_table_names_what_its_cells_do_not_have_in_common(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan(ITEMS["tableA5"], "mini", seeds=2)
+    cells = plan.sheet(ledger)[0].cells.items()
+    for (_, seed), cell in cells:
+        resolved = {"precision": "bf16", "gamma": 0.1, "seed": seed}
+        ledger.keep(cell, replace(_record(cell, 0.5), resolved=resolved))
+    assert "Not alike" not in reproduced(plan, ledger).text
+    (place, _), odd = next(iter(cells))
+    ledger.keep(odd, replace(_record(odd, 0.5), resolved={"precision": "float32", "gamma": 0.2, "seed": 0}))
+    text = reproduced(plan, ledger).text
+    assert f"Not alike: the seeds of {place[0]}, {place[1]} differ in precision, gamma." in text
+    assert "Not alike: cells have different precisions: bf16, float32." in text
+
+
 def test_curves_are_drawn_from_records_alone(tmp_path: Path) -> None:
     ledger, plan = Ledger(tmp_path), Plan(ITEMS["figure3"], "mini", seeds=2)
-    assert plan.draw(plan.filled(ledger), ledger) == []
+    assert plan.draw(plan.filled(ledger), ledger).files == []
     for (_, seed), cell in plan.sheet(ledger)[0].cells.items():
         curves = {"entropy": [[0.0, 3.0 + seed], [1.0, 4.0]], "max_entropy": [[0.0, 4.8], [1.0, 4.8]]}
         ledger.keep(cell, replace(_record(cell, 0.5), curves=curves))
-    files = plan.draw(plan.filled(ledger), ledger)
+    files = plan.draw(plan.filled(ledger), ledger).files
     assert [file.name for file in files] == ["figure3-mini.png", "figure3-mini.svg"]
     svg = files[1].read_text()
     assert "CACR (K=4)" in svg

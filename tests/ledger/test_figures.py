@@ -1,5 +1,6 @@
 """The figures of a ledger: what their cells measure, and what is drawn from records alone."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,11 @@ def test_accuracy_against_a_setting_is_drawn_from_records_alone(
     name: str, setting: str, values: list[int], lines: list[str], figures: list[Figure], tmp_path: Path
 ) -> None:
     ledger, plan = Ledger(tmp_path), Plan.of(name, scale="mini", seeds=2)
-    assert plan.draw(plan.filled(ledger), ledger) == []
+    assert plan.draw(plan.filled(ledger), ledger).files == []
     cells = plan.sheet(ledger)[0].cells.items()
     for (_, seed), cell in cells:
         ledger.keep(cell, _record(cell, cell.settings[setting] / 1000 + 0.02 * seed))
-    assert [file.name for file in plan.draw(plan.filled(ledger), ledger)] == [
+    assert [file.name for file in plan.draw(plan.filled(ledger), ledger).files] == [
         f"{name}-mini.png",
         f"{name}-mini.svg",
     ]
@@ -79,8 +80,45 @@ def test_a_value_without_a_record_is_left_out_of_its_line(figures: list[Figure],
     for ((row, _), _), cell in plan.sheet(ledger)[0].cells.items():
         if row in ("CACR (K=1)", "CACR (K=10)"):
             ledger.keep(cell, _record(cell, 0.5))
-    assert plan.draw(plan.filled(ledger), ledger)
+    assert plan.draw(plan.filled(ledger), ledger).files
     assert figures[0].axes[0].containers[0][0].get_xdata().tolist() == [1, 10]
+
+
+def test_every_line_is_named_if_the_last_column_is_empty(figures: list[Figure], tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of("figure3", scale="mini", seeds=1, columns=["CIFAR-10"])
+    for ((_, column), _), cell in plan.sheet(ledger)[0].cells.items():
+        if column == "CIFAR-10":
+            ledger.keep(cell, replace(_record(cell, 0.5), curves={"entropy": [[0.0, 3.0], [1.0, 4.0]]}))
+    assert plan.draw(plan.filled(ledger), ledger).files
+    (legend,) = (each.get_legend() for each in figures[0].axes if each.get_legend())
+    assert [text.get_text() for text in legend.get_texts()] == SYSTEMS
+
+
+def test_a_claim_about_a_curve_compares_its_last_values(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path), Plan.of("figure3", scale="mini", seeds=4)
+    last = {"CACR (K=4)": 4.8, "CL (SimCLR)": 4.2}
+    for ((row, _), seed), cell in plan.sheet(ledger)[0].cells.items():
+        entropy = [
+            [0.0, 9.0 - last.get(row, 4.0)],
+            [1.0, last.get(row, 4.0) + 0.01 * seed * (row == "CACR (K=4)")],
+        ]
+        ledger.keep(cell, replace(_record(cell, 0.5), curves={"entropy": entropy}))
+    (judged,) = reproduced(plan, ledger).claims
+    assert judged.verdict == "confirmed" and judged.difference is not None
+    assert judged.difference.mean == pytest.approx(0.6 + 0.015)
+
+
+def test_a_run_that_cannot_be_drawn_is_named_and_the_table_is_still_made(tmp_path: Path) -> None:
+    """Of two run folders one is of a cell that failed, and one is damaged."""
+    ledger, plan = Ledger(tmp_path), Plan.of("figureA4", scale="mini", seeds=2)
+    (_, first), *others = plan.sheet(ledger)[0].cells.items()
+    ledger.keep(first, _record(first, 0.5))
+    for cell in (first, others[0][1]):
+        ledger.run(cell).mkdir(parents=True)
+    done = reproduced(plan, ledger)
+    (why,) = done.undrawn
+    assert why.startswith("CIFAR-10, seed 0: ") and "is not a run folder" in why
+    assert "| CL (SimCLR) |" in done.text
 
 
 def test_mini_is_cifar_10_and_figure_a1_says_where_to_find_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Figures are checked for the data that they draw."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from cacr.encoders.files import WEIGHTS
 from cacr.errors import UserError
 from cacr.evaluation import PROTOCOLS, Result, write_result
 from cacr.reporting.figures import draw_figures
@@ -19,9 +21,11 @@ from cacr.reporting.figures.entropy import entropy_figure
 from cacr.reporting.figures.neighbourhood import neighbourhood_figure, place
 from cacr.reporting.figures.weights import weights_figure
 from cacr.runs.folder import RunFolder
+from cacr.runs.result import fingerprint
 from cacr.runs.run import open_runs
 from cacr.runs.snapshots import Snapshot, write_snapshot
 from tests.conftest import resolved
+from tests.reporting.test_headline import RESULT
 
 VIEWS, IMAGES, DIM = 4, 20, 6
 
@@ -208,6 +212,24 @@ def test_accuracy_against_a_setting(name: str, varied: dict[str, list[float]], t
     for other in others:
         with pytest.raises(UserError, match="no two of these runs differ"):
             accuracy_against(open_runs(paths), other)
+
+
+def test_accuracies_are_those_of_the_present_weights_on_test_images(tmp_path: Path) -> None:
+    paths = []
+    for views in (2, 4):
+        folder = RunFolder(_run(tmp_path / str(views), views=views))
+        (folder.path / WEIGHTS).write_bytes(b"weights")
+        result = replace(RESULT, score=views / 10, weights=fingerprint(folder.path / WEIGHTS))
+        for each in (
+            result,
+            replace(result, score=0.9, held_out=True),
+            replace(result, score=0.9, weights="earlier", seed=1),
+        ):
+            write_result(folder.evaluation, each)
+        paths.append(folder.path)
+    (axes,) = accuracy_against(open_runs(paths), "k").axes
+    assert axes.containers[0][0].get_ydata().tolist() == pytest.approx([20, 40])
+    assert axes.get_title() == "linear on digits"
 
 
 def test_runs_that_differ_in_something_else_are_lines_of_their_own(tmp_path: Path) -> None:

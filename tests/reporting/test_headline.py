@@ -65,6 +65,18 @@ def test_results_stand_beside_those_that_were_measured_alike() -> None:
     assert [standing.label for standing in found] == ["seed 0, k 1", "seed 1, k 1", "", "seed 7, k 2"]
 
 
+def test_held_out_images_are_not_compared_with_test_images(tmp_path: Path) -> None:
+    results = [
+        replace(RESULT, score=0.6, held_out=True, split="a fifth"),
+        replace(RESULT, score=0.8),
+        replace(RESULT, score=0.5, held_out=True, split="a fifth", subject="pixels"),
+        replace(RESULT, score=0.7, subject="pixels"),
+    ]
+    assert [set(standing.of) for standing in standings(results)] == [{"encoder", "pixels"}] * 2
+    assert "test images held out" in standings(results)[0].label
+    assert headline(_run(tmp_path, *results)).title == "Better than the raw pixels, by 10.0 points."
+
+
 def test_a_gain_is_judged_by_its_spread_or_by_the_number_of_images() -> None:
     few = replace(RESULT, spread=0.02)
     for score, outcome in ((0.70, "better"), (0.72, "equal"), (0.78, "equal"), (0.80, "worse")):

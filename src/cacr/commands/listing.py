@@ -1,12 +1,14 @@
 """``cacr list``: tables of everything that has a name."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from rich.table import Table
 
+from cacr.base_settings import Settings
 from cacr.commands.bench import benchmark_summaries
-from cacr.config import EvaluateSettings, PretrainSettings, Settings
+from cacr.config import EvaluateSettings, PretrainSettings
 from cacr.data import SOURCES
 from cacr.encoders import ENCODERS, HEADS, PREDICTORS
 from cacr.evaluation import (
@@ -24,7 +26,6 @@ from cacr.methods import METHODS
 from cacr.registry import Registry, UnknownNameError, nearest
 from cacr.reporting.figures import FIGURES
 from cacr.sorting.select import WAYS
-from cacr.training.settings.check import objective_option_names
 from cacr.training.settings.recipes import RECIPES
 from cacr.views import PRESETS
 
@@ -46,6 +47,18 @@ def listing(kind: str | None = None) -> list[Table]:
 def benchmarks_table() -> Table:
     """What each benchmark measures."""
     return _table("benchmarks (cacr bench NAME)", benchmark_summaries())
+
+
+def _typed(default: Any) -> str:
+    """A default as a user would type it after ``--set NAME=``."""
+    if default is None:
+        return "none"
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple | list):
+        words = ",".join(map(str, default))
+        return words if all(isinstance(each, str) for each in default) else f"[{words}]"
+    return str(default)
 
 
 def _empty(title: str, *columns: str) -> Table:
@@ -82,7 +95,8 @@ def _objectives() -> Table:
         "objectives (--set objective=...), with their settings (--set)", "name", "what it is", "settings"
     )
     for name, summary in OBJECTIVES.summaries().items():
-        table.add_row(name, summary, " ".join(objective_option_names(name)))
+        options = signature(OBJECTIVES[name]).parameters
+        table.add_row(name, summary, " ".join(f"{o}={_typed(options[o].default)}" for o in options))
     return table
 
 
@@ -91,7 +105,9 @@ def _frameworks() -> Table:
         "frameworks (--set framework=...), with their settings (--set)", "name", "what it is", "settings"
     )
     for name, summary in FRAMEWORKS.summaries().items():
-        table.add_row(name, summary, " ".join(FRAMEWORKS[name].option_names()))
+        options = signature(FRAMEWORKS[name]).parameters
+        names = FRAMEWORKS[name].option_names()
+        table.add_row(name, summary, " ".join(f"{o}={_typed(options[o].default)}" for o in names))
     return table
 
 
@@ -108,7 +124,8 @@ def _protocols() -> Table:
     table = _empty("protocols (--protocol), with their settings (--set)", "name", "what it is", "settings")
     for name, summary in PROTOCOLS.summaries().items():
         kind = settings_of(name)
-        table.add_row(name, summary, " ".join(f"{n}={f.default}" for n, f in kind.named().items()))
+        options = (f"{n}={_typed(f.default)}" for n, f in kind.named().items())
+        table.add_row(name, summary, " ".join(options))
     return table
 
 
@@ -126,7 +143,7 @@ def _sets() -> Table:
 def _settings(title: str, kind: type[Settings]) -> Table:
     table = _empty(title, "name", "default", "what it is")
     for name, field in kind.named().items():
-        default = "" if field.is_required() else str(field.default)
+        default = "" if field.is_required() else _typed(field.default)
         table.add_row(name, default, field.description or "")
     return table
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cacr.config import EvaluateSettings, PretrainSettings, Settings
+from cacr.base_settings import Settings
+from cacr.config import EvaluateSettings, PretrainSettings
 from cacr.errors import SettingsError
 from cacr.reading.files import any_path
 from cacr.reading.settings import parse_assignment, read_settings_file

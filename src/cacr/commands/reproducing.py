@@ -23,7 +23,8 @@ def reproduce(
     ] = "mini",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of seeds, from 0.")] = 3,
     match: Annotated[
-        Literal["views", "steps", "epochs"], typer.Option(help="What --scale mini keeps equal in all rows.")
+        Literal["views", "steps", "epochs"],
+        typer.Option(help="What --scale mini keeps equal in all rows: views, steps or epochs."),
     ] = "views",
     tune: Annotated[
         bool,
@@ -121,7 +122,7 @@ def reproduce(
         waiting = [each for each in plan.cells(ledger) if ledger.find(each) is None]
         for cells in by_training(waiting):
             show(shlex.join(["cacr", *orders.command(cells)[3:]]))
-        if undecided := plan.sheet(ledger)[0].undecided():
+        if undecided := plan.sheet(ledger)[0].undecided(plan.rows, plan.columns):
             show(
                 f"# {len(undecided)} places wait for trials: when these commands are done, --print-cells lists the rest"
             )

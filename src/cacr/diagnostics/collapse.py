@@ -86,17 +86,20 @@ def find_point(recent: Sequence[_Row]) -> Found | None:
 
 _SLOWER = "lower --lr to a third, then to a tenth: weights that became too large can map all images to a few directions"
 
+NORMED_HEAD = "use a head whose embeddings cannot shrink: --set head=normed"
+"""Advice for heads that let embeddings move together."""
+
 SPREAD = [
-    "use a head whose embeddings cannot shrink: --set head=normed",
+    NORMED_HEAD,
     "let t- grow with the spread: --set t_neg_schedule=spread (objective cacr)",
     _SLOWER,
 ]
 
 _MORE_DIMENSIONS = [
     _SLOWER,
-    "give near negatives larger weights: --set neg_weights=softmax, a larger t_neg, or a lower temperature",
+    "give near negatives larger weights: a larger t_neg, a lower temperature, --set neg_weights=softmax if it is not",
     "use more negatives: a larger --batch-size, or --set framework=queue",
-    "lower --set weight_decay=...; use a wider head (--set dim=128)",
+    "lower --set weight_decay=...; use a wider head: a larger --set dim=...",
 ]
 
 

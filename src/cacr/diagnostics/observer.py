@@ -55,7 +55,7 @@ class RunObserver:
             pictures = draw_pictures(self._images)
             self._batch = len(pictures.first)
             write_pictures(job.run.diagnostics, pictures)
-            self._record(len(source))
+            self._record(self._images.count)
 
     def _remember(self) -> None:
         """Load the earlier measurements of a resumed run, and drop those that it will repeat."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from cacr.diagnostics.captions import find_collapsed_captions
 from cacr.diagnostics.collapse import (
+    NORMED_HEAD,
     Found,
     diverging,
     find_divergence,
@@ -65,7 +66,7 @@ def judge(
         images: number of measured images.
         dim: dimension of an embedding.
         trivial_loss: the loss of an encoder that maps all images to one point, if it is known.
-        can_shrink: whether the head lets embeddings move together.
+        can_shrink: whether the head lets embeddings move together; otherwise nothing says or asks to change that.
 
     Returns:
         None if it is too early for a verdict.
@@ -80,7 +81,7 @@ def judge(
         or find_point(recent)
         or find_few_dimensions(recent, full_rank)
         or find_collapsed_captions(recent)
-        or find_shrinking(recent)
+        or (find_shrinking(recent) if can_shrink else None)
         or _not_learning(trained, finite_losses(rows), trivial_loss)
     )
     if not found and _nearness(now) > NO_NEARER and (len(trained) == 1 or now["step"] < SLOW):
@@ -94,6 +95,8 @@ def judge(
         or worth
     )
     name, sentences, advice = found
+    if not can_shrink:
+        advice = [each for each in advice if each != NORMED_HEAD]
     if can_shrink and (shrinking := downhill(now)):
         sentences = [*sentences, shrinking]
     return Verdict(name, sentences, advice, now["step"], now["epoch"])

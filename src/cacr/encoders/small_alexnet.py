@@ -23,7 +23,7 @@ def layer_widths(width: float) -> list[int]:
 
 @ENCODERS.register("small_alexnet")
 class SmallAlexNet(nn.Sequential):
-    """AlexNet of five 3x3 convolutions for images of 32 or 64 pixels; fc7 features.
+    """AlexNet of five 3x3 convolutions for small images (32, 48 or 64 pixels); fc7 features.
 
     Blocks 0 to 4 are convolutions, 5 and 6 are fc6 and fc7, each with batch norm and ReLU. Block 7, fc8, is
     the ``linear`` head. Backbone and head together have 27,221,088 parameters for 32 pixels and 58,678,368 for 64.

@@ -28,13 +28,18 @@ class Contestant:
         encoder: Its weights, in evaluation mode.
         folder: Folder of its results.
         weights: Fingerprint of the run's weights, which identifies the results that belong to them.
+        notes: What a user should know of it.
     """
 
     subject: str
     encoder: Encoder
     folder: Path
     weights: str
+    notes: tuple[str, ...] = ()
 
+
+FRESH = "untrained: new random weights, because this file does not contain those that its run started from"
+"""Note for an encoder of ours outside of its run folder."""
 
 AUTO = ("auto",)
 """Baselines that depend on where the encoder comes from."""
@@ -77,7 +82,11 @@ def contestants(
     require_writable(folder)
     models = {"encoder": encoder}
     models |= {name: make(origin, settings.seed) for name, make in make_baselines.items()}
-    return [Contestant(subject, model, folder, weights) for subject, model in models.items()]
+    fresh = (FRESH,) if origin.start is None and encoder.info.training else ()
+    return [
+        Contestant(subject, model, folder, weights, fresh if subject == "untrained" else ())
+        for subject, model in models.items()
+    ]
 
 
 def _named_baseline(name: str, *, download: bool) -> tuple[str, Baseline]:

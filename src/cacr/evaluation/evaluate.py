@@ -123,7 +123,9 @@ def _measure(
     """Run one protocol, and store with its score everything that it depends on."""
     score = PROTOCOLS[protocol](task, options)
     data, info = task.data, task.encoder.info
-    loaded = [] if task.encoder.loaded is None else [task.encoder.loaded.text]
+    loaded = (
+        [*contestant.notes] if task.encoder.loaded is None else [task.encoder.loaded.text, *contestant.notes]
+    )
     described = {
         name: list(value) if isinstance(value, tuple) else value  # as JSON returns it
         for name, value in asdict(info).items()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_type_hints
 
-from cacr.config import Settings
+from cacr.base_settings import Settings
 from cacr.encoders import Encoder, EncoderInfo
 from cacr.registry import Registry
 

@@ -132,6 +132,12 @@ def _measure_set(
 ) -> Iterator[tuple[str, Result]]:
     """Encoders and their results; stored results are read, others are measured."""
     opened: dict[Needs, Data] = {}
+
+    def data_for(needs: Needs) -> Data:
+        if needs not in opened:
+            opened[needs] = open_data(settings, needs, need_test=need_test)
+        return opened[needs]
+
     for name, contestant in entrants:
         stored = read_results(contestant.folder)
         missing = dict(chosen)
@@ -139,13 +145,13 @@ def _measure_set(
             key = _expected(contestant, protocol, options, settings)
             metric = None if options.own_measure else metric_of(settings)
             known = [r for r in stored if _key(r) == key and metric in (None, r.metric)]
+            if any(r.held_out != settings.held_out for r in known):  # only the data tells what is tested on
+                known = [r for r in known if r.held_out == data_for(options.needs).held_out]
             if known:
                 yield name, known[0]
                 del missing[protocol]
         for needs, part in by_need(missing).items():
-            if needs not in opened:
-                opened[needs] = open_data(settings, needs, need_test=need_test)
-            for result in measure(contestant, opened[needs], part, settings, progress=progress):
+            for result in measure(contestant, data_for(needs), part, settings, progress=progress):
                 yield name, result
 
 

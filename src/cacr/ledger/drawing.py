@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -27,13 +28,26 @@ LIMITS = {"entropy": "max_entropy"}
 """Metric -> the metric with its largest possible value."""
 
 
-def draw(item: Item, scale: Scale, filled: Filled, ledger: Ledger) -> list[Path]:
-    """Draw the figures of an item; returns the files.
+@dataclass(frozen=True)
+class Drawn:
+    """The figures of an item.
 
-    Curves and scores only need records. Figures from embeddings and pictures need the run folders: :func:`undrawn`
-    names those that are missing.
+    Attributes:
+        files: what was drawn.
+        missing: what was left out, why, and what to do: one line each.
+    """
+
+    files: list[Path]
+    missing: list[str]
+
+
+def draw(item: Item, scale: Scale, filled: Filled, ledger: Ledger) -> Drawn:
+    """Draw the figures of an item.
+
+    Curves and scores only need records. Figures from embeddings and pictures need the run folders.
     """
     folder, files = ledger.path / "figures", list[Path]()
+    missing = _gone(item, filled, ledger)
     drawn = [name for name in item.curves if name in NAMES]
     if drawn and any(filled.records.values()):
         files += save(_curves(item, scale, filled, drawn), folder, f"{item.name}-{scale}")
@@ -45,12 +59,12 @@ def draw(item: Item, scale: Scale, filled: Filled, ledger: Ledger) -> list[Path]
             for each in draw_figures([*runs.values()], out=out, only=item.draws, names=[*runs]):
                 files += each.files
         except UserError as error:
-            raise UserError(f"{item.name}, {column}, seed {seed}: {error}") from None
-    return files
+            missing.append(f"{column}, seed {seed}: {error}")
+    return Drawn(files, missing)
 
 
-def undrawn(item: Item, filled: Filled, ledger: Ledger) -> list[str]:
-    """The finished cells that are left out of the figures because their run folders are gone, and what to do."""
+def _gone(item: Item, filled: Filled, ledger: Ledger) -> list[str]:
+    """The finished cells whose run folders are gone, and what to do."""
     return [
         f"{row}, {column}, seed {seed}: its run folder is gone; copy {ledger.run(cell)} from where it was trained, or "
         f"remove {ledger.file(cell)} to train it again"
@@ -60,10 +74,11 @@ def undrawn(item: Item, filled: Filled, ledger: Ledger) -> list[str]:
 
 
 def _runs(filled: Filled, ledger: Ledger) -> dict[tuple[str, int], dict[str, Path]]:
-    """(column, seed) -> row -> its run folder, if it still exists: some figures show several runs."""
+    """(column, seed) -> row -> the run folder of a finished cell, if it still exists."""
     found: dict[tuple[str, int], dict[str, Path]] = {}
     for ((row, column), seed), cell in filled.sheet.cells.items():
-        if (run := ledger.run(cell)).exists():
+        finished = seed in filled.records.get((row, column), {})
+        if finished and (run := ledger.run(cell)).exists():
             found.setdefault((column, seed), {})[row] = run
     return found
 
@@ -80,7 +95,7 @@ def _curves(item: Item, scale: Scale, filled: Filled, drawn: list[str]) -> Figur
                 _line(axes, number, system.name, name, records)
             plain_axes(axes, x="epoch", y=NAMES[name])
             axes.set_title(label(column), fontsize=9)
-    legend(grid[0, -1])
+    legend(grid[0, -1], of=grid[0])
     return figure
 
 
@@ -101,7 +116,7 @@ def _against(item: Item, scale: Scale, filled: Filled) -> Figure:
         axes.set_xticks(sorted({row.at for row in item.rows}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_title(label(column), fontsize=9)
-    legend(grid[-1])
+    legend(grid[-1], of=grid)
     return figure
 
 

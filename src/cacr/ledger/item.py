@@ -94,16 +94,18 @@ class Claim:
         text: the claim in a sentence.
         contrast: place -> weight; the claim holds if the weighted sum of scores is above zero.
         within: for a claim that there is no difference: it holds if the sum is between minus and plus this number.
+        curve: the metric of the trainings whose last values are compared; empty: the scores of the item.
     """
 
     text: str
     contrast: Mapping[Place, float]
     within: float | None = None
+    curve: str = ""
 
     @classmethod
-    def above(cls, text: str, better: Place, worse: Place) -> "Claim":
+    def above(cls, text: str, better: Place, worse: Place, *, curve: str = "") -> "Claim":
         """The claim that one place is above another."""
-        return cls(text, {better: 1.0, worse: -1.0})
+        return cls(text, {better: 1.0, worse: -1.0}, curve=curve)
 
     @classmethod
     def equal(cls, text: str, one: Place, other: Place, *, within: float) -> "Claim":

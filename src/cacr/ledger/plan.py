@@ -7,7 +7,7 @@ from typing import Any
 
 from cacr.errors import UserError
 from cacr.ledger.cell import Cell
-from cacr.ledger.drawing import draw
+from cacr.ledger.drawing import Drawn, draw
 from cacr.ledger.item import ITEMS, Item, Place
 from cacr.ledger.record import Ledger
 from cacr.ledger.scales import Match, Scale, Sheet, columns_at, rows_at, sheet_of
@@ -112,8 +112,8 @@ class Plan:
         sheet, chosen = self.sheet(ledger)
         return fill(self.item, sheet, ledger, chosen)
 
-    def draw(self, filled: Filled, ledger: Ledger) -> list[Path]:
-        """Draw the figures of the item; returns the files."""
+    def draw(self, filled: Filled, ledger: Ledger) -> Drawn:
+        """Draw the figures of the item."""
         return draw(self.item, self.scale, filled, ledger)
 
     def text(self, filled: Filled, out: Path = OUT, data_root: Path = DATA_ROOT) -> str:

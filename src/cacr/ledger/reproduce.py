@@ -6,7 +6,6 @@ from pathlib import Path
 
 from cacr.errors import UserError
 from cacr.ledger.claims import Judged
-from cacr.ledger.drawing import undrawn
 from cacr.ledger.plan import DATA_ROOT, Plan
 from cacr.ledger.record import Ledger
 from cacr.ledger.runner import Orders, Progress, cell_command, work_through
@@ -21,7 +20,7 @@ class Reproduced:
         text: the table with its claims, in Markdown.
         claims: each with its verdict.
         figures: files that were drawn.
-        undrawn: what is missing from the figures, and what to do: one line per cell.
+        undrawn: what is missing from the figures, and what to do: one line each.
     """
 
     finished: bool
@@ -64,5 +63,5 @@ def reproduced(
 ) -> Reproduced:
     """The table and figures of the existing records; nothing is run."""
     filled = plan.filled(ledger)
-    text, figures = plan.text(filled, ledger.path, data_root), plan.draw(filled, ledger)
-    return Reproduced(finished, text, filled.judged, figures, undrawn(plan.item, filled, ledger))
+    text, drawn = plan.text(filled, ledger.path, data_root), plan.draw(filled, ledger)
+    return Reproduced(finished, text, filled.judged, drawn.files, drawn.missing)

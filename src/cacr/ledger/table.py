@@ -1,5 +1,6 @@
 """An item as a Markdown table: scores with their spread, the paper's numbers, claims, and missing cells."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -13,6 +14,9 @@ from cacr.ledger.scales import MINI, OURS, Match, Scale, Sheet, columns_at, rows
 from cacr.ledger.tuning import chosen_in_words, in_words, why_undecided
 
 REFERENCES = {"untrained": "before training", "pixels": "raw pixels"}
+
+FREE = ("seed", "workers")
+"""Settings in which trainings that differ only in the seed may differ."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,19 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger, chosen: Mapping[Place, Mappin
             if failure := ledger.failure(cell):
                 failed[f"trial of {place[0]}, {place[1]} with {in_words(settings)}"] = failure.why
     undecided = {place: why_undecided(sheet.trials[place], ledger) for place in sheet.undecided()}
-    judged = [judge(claim, scores, resolutions) for claim in item.claims]
+    judged = [
+        judge(claim, _last_values(records, claim.curve)) if claim.curve else judge(claim, scores, resolutions)
+        for claim in item.claims
+    ]
     return Filled(sheet, chosen, scores, records, missing, undecided, failed, judged)
+
+
+def _last_values(records: Mapping[Place, Mapping[int, Record]], curve: str) -> dict[Place, dict[int, float]]:
+    """Place -> seed -> the last value of a metric of the training."""
+    return {
+        place: {seed: record.curves[curve][-1][1] for seed, record in own.items() if record.curves.get(curve)}
+        for place, own in records.items()
+    }
 
 
 def value_of(
@@ -110,6 +125,7 @@ def table(
     lines += [*_rows(item, columns, filled), *(_agreement(item, filled) if scale == "paper" else ()), ""]
     lines += [*(_claim(judged, scale) for judged in filled.judged), ""]
     lines += _lengths(filled)
+    lines += _unlike(filled)
     if item.unit == "seconds":
         lines += _machines(filled)
     lines += chosen_in_words(filled.chosen)
@@ -142,9 +158,13 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
     chosen = {"base_lr"} if tuned else set()
     given = chosen.union(*(row.settings for row in item.rows))
     ours = in_words({name: MINI[name] for name in OURS if name not in given})
+    equation = any(
+        row.settings.get("objective") == "cacr" and "negatives" not in row.settings for row in item.rows
+    )
+    negatives = "negatives of CACR are those of the paper's equation, not of its code; " if equation else ""
     return (
-        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; {ours} are ours, not the paper's; mean ± "
-        "spread over seeds (number of seeds); the paper's number, at its own scale, in brackets."
+        f"{item.quantity} at the scale mini{instead}, {equal}, {values}; {ours} are ours, not the paper's; {negatives}"
+        "mean ± spread over seeds (number of seeds); the paper's number, at its own scale, in brackets."
     )
 
 
@@ -234,6 +254,27 @@ def _lengths(filled: Filled) -> list[str]:
             )
             found.setdefault(column, set()).add(text)
     return [f"{column}: {'; '.join(sorted(texts))}." for column, texts in found.items()]
+
+
+def _unlike(filled: Filled) -> list[str]:
+    """What differs between trainings that should be alike: the digest of a cell does not contain it."""
+    lines = []
+    for (row, column), records in filled.records.items():
+        values: dict[str, set[str]] = {}
+        for record in records.values():
+            for name, value in record.resolved.items():
+                values.setdefault(name, set()).add(json.dumps(value))
+        if differing := [name for name, own in values.items() if len(own) > 1 and name not in FREE]:
+            lines.append(f"Not alike: the seeds of {row}, {column} differ in {', '.join(differing)}.")
+    every = [record for records in filled.records.values() for record in records.values()]
+    for name, found in (
+        ("precisions", {record.resolved.get("precision", "") for record in every}),
+        ("versions of cacr", {record.versions.get("cacr", "") for record in every}),
+        ("versions of torch", {record.versions.get("torch", "") for record in every}),
+    ):
+        if len(found) > 1:
+            lines.append(f"Not alike: cells have different {name}: {', '.join(sorted(map(str, found)))}.")
+    return lines
 
 
 def _machines(filled: Filled) -> list[str]:

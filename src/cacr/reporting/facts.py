@@ -53,7 +53,7 @@ def _guest_facts(guest: Guest) -> dict[str, Any]:
     """The same for an encoder that no run trained: what it is, where it comes from, and its results."""
     loaded = guest.encoder.loaded
     described = {name: value for name, value in asdict(guest.info).items() if name != "training"}
-    found = headline_of([result for result in guest.results if result.weights in ("", guest.digest)])
+    found = headline_of(guest.current_results)
     return {
         "name": guest.name,
         "title": guest.name,

@@ -47,7 +47,7 @@ class Headline(NamedTuple):
 
 def headline(run: Run) -> Headline:
     """Summarise a run: from the results of its encoder, or else from the verdict."""
-    if measured := headline_of(_current(run)):
+    if measured := headline_of(run.current_results):
         return measured
     if run.verdict is None:
         return Headline("Nothing has been measured yet.", _NOT_EVALUATED)
@@ -61,21 +61,16 @@ def headline_of(results: Sequence[Result]) -> Headline | None:
     return _of_results(found) if found else None
 
 
-def _current(run: Run) -> list[Result]:
-    """Results of the current encoder."""
-    digest = run.digest
-    return [result for result in run.results if result.weights in ("", digest)]
-
-
 def _ranked(results: Sequence[Result]) -> list[Standing]:
     """Measurements of the encoder, the most informative first."""
     return sorted((s for s in standings(results) if "encoder" in s.of), key=_rank)
 
 
-def _rank(standing: Standing) -> tuple[bool, int]:
-    """Sort key: measurements with a baseline first, then by how informative the protocol is."""
+def _rank(standing: Standing) -> tuple[bool, int, bool]:
+    """Sort key: measurements with a baseline first, then by how informative the protocol is, then test images."""
     protocol = standing.any.protocol
-    return _reference(standing) is None, _FIRST.index(protocol) if protocol in _FIRST else len(_FIRST)
+    place = _FIRST.index(protocol) if protocol in _FIRST else len(_FIRST)
+    return _reference(standing) is None, place, standing.any.held_out
 
 
 def _reference(standing: Standing) -> str | None:
@@ -85,7 +80,7 @@ def _reference(standing: Standing) -> str | None:
 
 def outcome(run: Run) -> str | None:
     """``better``, ``worse`` or ``equal`` compared with the baseline of the headline; None if nothing was compared."""
-    found = _ranked(_current(run))
+    found = _ranked(run.current_results)
     reference = _reference(found[0]) if found else None
     return gain(found[0].of["encoder"], found[0].of[reference]).outcome if reference else None
 

@@ -93,7 +93,7 @@ def labels_text(result: Result) -> str:
 
 
 def _key(result: Result) -> str:
-    where = [result.data, result.test_data, *result.locations]
+    where = [result.data, result.test_data, *result.locations, result.held_out]
     how = [
         result.protocol,
         result.metric,
@@ -122,6 +122,8 @@ def _name(result: Result) -> tuple[str, int | None]:
 
 def _facts(result: Result) -> dict[str, str]:
     places = dict.fromkeys(Path(place).name or place for place in (result.data, result.test_data))
-    facts = {"data": " and ".join(places), "seed": str(result.seed), "measured by": result.metric}
+    tested = "held out" if result.held_out else "of the test part"
+    facts = {"data": " and ".join(places), "test images": tested}
+    facts |= {"seed": str(result.seed), "measured by": result.metric}
     steps = result.training.get("steps")
     return facts | ({"step": str(steps)} if steps else {}) | {n: str(v) for n, v in result.settings.items()}

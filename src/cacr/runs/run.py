@@ -155,6 +155,12 @@ class Run:
         """The results of ``cacr evaluate``."""
         return read_results(self.results_folder)
 
+    @property
+    def current_results(self) -> list[Result]:
+        """Those of the present weights: a run that continued has results of earlier ones too."""
+        digest = self.digest
+        return [result for result in self.results if result.weights in ("", digest)]
+
     @cached_property
     def verdict(self) -> StoredVerdict | None:
         """The verdict of the diagnostics, with its history; None if there is none yet."""

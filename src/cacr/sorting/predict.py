@@ -171,7 +171,7 @@ def _folds(labels: Indices, seed: int) -> Tensor:
     """
     if np.bincount(labels).max() < 2:
         raise UserError(
-            "no class has more than one label, so accuracy cannot be measured: label two images of a class"
+            "no class has more than one label, so accuracy cannot be measured: label at least two images of one class"
         )
     return torch.from_numpy(folds(labels, min(FOLDS, len(labels)), seed))
 

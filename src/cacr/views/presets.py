@@ -245,7 +245,7 @@ _add(
 _add(
     Preset(
         "digits",
-        "32 px, MNIST statistics: crops that keep most of a digit, no flips, no colour changes",
+        "32 px, MNIST statistics: crops that keep most of a digit, brightness and contrast, no flips, no colours",
         (Augmentation(32, scale=(0.4, 1.0), flip=0.0, jitter=0.8, brightness=0.4, contrast=0.4),),
         *MNIST,
     )

@@ -14,6 +14,14 @@ def test_names_find_their_place() -> None:
     assert settings.view_options == {"grey": 0.1}
 
 
+def test_none_is_no_value_where_there_may_be_none() -> None:
+    settings = check_settings({"data": "x", "feature_view": "none", "hidden": "none", "clip_grad": "none"})
+    assert (settings.feature_view, settings.hidden, settings.clip_grad) == (None, None, None)
+    assert check_settings({"data": "x", "imbalance": "none", "predictor": "none"}).imbalance == "none"
+    with pytest.raises(SettingsError, match="dim"):
+        check_settings({"data": "x", "dim": "none"})
+
+
 def test_options_of_local_crops_belong_to_presets_that_have_some() -> None:
     settings = check_settings({"data": "x", "preset": "multicrop-swav", "local_size": 48})
     assert settings.view_options == {"local_size": 48}

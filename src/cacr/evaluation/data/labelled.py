@@ -162,7 +162,7 @@ def _hold_out(whole: "_Opened", settings: EvaluateSettings) -> "tuple[_Opened, _
     if not len(second):
         raise UserError(
             f"no image of {settings.data} can be held out for testing, because no class has more than one image: "
-            "give test_data, or at least two images of a class"
+            "give test_data, or at least two images per class"
         )
     rest, judged = (replace(whole, source=whole.source.subset(part)) for part in (first, second))
     return rest, judged

@@ -21,7 +21,12 @@ CL = Row(
     tuned={"temperature": (0.19, 0.1)},
     rates=LOWER_RATES,
 )
-AU_CL = Row("AU-CL", {"objective": "align_uniform", "t": 2.0, **ONE}, "{data}-au", tuned={"t": (2.0, 3.0)})
+AU_CL = Row(
+    "AU-CL",
+    {"objective": "align_uniform", "t": 2.0, "batch_norm": "joint", **ONE},
+    "{data}-au",
+    tuned={"t": (2.0, 3.0)},
+)
 HN_CL = Row(
     "HN-CL",
     {"objective": "hard_negative", "temperature": 0.5, **ONE},

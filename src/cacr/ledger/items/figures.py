@@ -1,9 +1,12 @@
-"""The figures with curves: conditional entropy, batch size, number of positives, accuracy against epochs."""
+"""The figures: conditional entropy, batch size, number of positives, accuracy against epochs, and two pictures.
+
+The pictures, A3 and A4, claim nothing that a number could test.
+"""
 
 from dataclasses import replace
 
 from cacr.ledger.item import Claim, Item, Row, add
-from cacr.ledger.items._small import CACR_1, CACR_4, CL, NEEDS, SIX, small_columns, variant
+from cacr.ledger.items._small import CACR_1, CACR_4, CL, CMC, NEEDS, SIX, small_columns, variant
 from cacr.ledger.scales import STEPS
 
 ENTROPY = ("entropy", "max_entropy", "negative_distance", "uniformity")
@@ -11,7 +14,14 @@ ENTROPY = ("entropy", "max_entropy", "negative_distance", "uniformity")
 
 def _entropy(name: str, title: str, *rules: tuple[str, str], no_mini: str = "") -> None:
     columns = tuple(column for data, rule in rules for column in small_columns(data, imbalance=rule))
-    add(Item(name, title, SIX, columns, needs=NEEDS, no_mini=no_mini, curves=ENTROPY))
+    where = columns[-1].name
+    claim = Claim.above(
+        f"On {where}, CACR with four positives ends with a higher conditional entropy than CL.",
+        (CACR_4.name, where),
+        (CL.name, where),
+        curve="entropy",
+    )
+    add(Item(name, title, SIX, columns, (claim,), needs=NEEDS, no_mini=no_mini, curves=ENTROPY))
 
 
 _entropy(
@@ -74,6 +84,13 @@ add(
         "accuracy against the number of images in a batch",
         tuple(point for row in SIX for point in _batches(row)),
         small_columns("cifar10", "cifar100", "stl10"),
+        claims=(
+            Claim.above(
+                "With 256 images in a batch CACR with four positives is above CMC.",
+                ("CACR (K=4), batches of 256", "CIFAR-10"),
+                ("CMC (K=4), batches of 256", "CIFAR-10"),
+            ),
+        ),
         needs=NEEDS,
         varied="images per batch",
     )
@@ -106,6 +123,14 @@ add(
             for row in SIX
         ),
         small_columns("cifar10", "cifar100", "stl10"),
+        claims=(
+            Claim.above(
+                "In the last probe CACR with four positives is above CMC.",
+                (CACR_4.name, "CIFAR-10"),
+                (CMC.name, "CIFAR-10"),
+                curve="probe",
+            ),
+        ),
         needs=NEEDS,
         curves=("probe",),
     )

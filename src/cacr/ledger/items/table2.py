@@ -26,14 +26,18 @@ add(
                 (CACR_4.name, EXPONENTIAL),
                 (CL.name, EXPONENTIAL),
             ),
-            Claim.above("So it does with one positive.", (CACR_1.name, EXPONENTIAL), (CL.name, EXPONENTIAL)),
+            Claim.above(
+                "On unbalanced data CACR with one positive learns better features than CL.",
+                (CACR_1.name, EXPONENTIAL),
+                (CL.name, EXPONENTIAL),
+            ),
             Claim.above(
                 "On regular data CACR with four positives is above CL.",
                 (CACR_4.name, REGULAR),
                 (CL.name, REGULAR),
             ),
             Claim(
-                "Unbalanced data costs CACR with four positives less than CL.",
+                "From regular to unbalanced data CACR with four positives loses less accuracy than CL.",
                 {
                     (CACR_4.name, EXPONENTIAL): 1.0,
                     (CACR_4.name, REGULAR): -1.0,

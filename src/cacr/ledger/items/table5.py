@@ -25,7 +25,7 @@ add(
         ),
         claims=(
             Claim(
-                "Unbalanced data costs CACR with four positives less than MoCo v2.",
+                "From regular to unbalanced data CACR with four positives loses less accuracy than MoCo v2.",
                 {
                     (CACR, UNBALANCED): 1.0,
                     (CACR, REGULAR): -1.0,

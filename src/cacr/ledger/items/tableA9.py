@@ -3,7 +3,7 @@
 Claim: CACR is competitive at every length. The other systems' numbers are quoted from their papers.
 """
 
-from cacr.ledger.item import Column, Item, Row, add
+from cacr.ledger.item import Claim, Column, Item, Row, add
 from cacr.ledger.items._large import (
     BARLOW_TWINS,
     BYOL,
@@ -34,6 +34,11 @@ add(
             Row("CACR", K4, "imagenet-moco-v2-cacr-k4"),
         ),
         tuple(Column(f"{length} epochs", "imagenet", {"epochs": length}, LINEAR_MOCO) for length in LENGTHS),
+        claims=(
+            Claim.above(
+                "After 200 epochs CACR is above MoCo v2.", ("CACR", "200 epochs"), ("MoCo v2", "200 epochs")
+            ),
+        ),
         paper={
             "BYOL": (66.5, 70.6, 73.2, 74.3, None),
             "Barlow Twins": (None, None, None, None, 73.2),

@@ -120,17 +120,18 @@ def _common_measure(runs: Sequence[Run]) -> tuple[str, Callable[[Run], float]]:
     common = set.intersection(*(set(found) for found in scores.values()))
     for protocol in drawn_protocols():
         for measured in sorted(pair for pair in common if pair[0] == protocol):
-            return f"{protocol} on {measured[1]}", lambda run, measured=measured: scores[run.name][measured]
+            on = f"{measured[1]}, held out" if measured[2] else measured[1]
+            return f"{protocol} on {on}", lambda run, measured=measured: scores[run.name][measured]
     if all(run.points("knn") for run in runs):
         return f"{ONLINE}, last epoch", lambda run: run.points("knn")[-1][1]
     raise UserError("these runs have no common accuracy: run `cacr evaluate` with the same protocol on each")
 
 
-def _scores(run: Run) -> dict[tuple[str, str], float]:
-    """(protocol, data) -> accuracy of the encoder with all labels."""
+def _scores(run: Run) -> dict[tuple[str, str, bool], float]:
+    """Protocol, data, whether test images are a part of the data -> accuracy of the current encoder with all labels."""
     return {
-        (result.protocol, result.data): result.score
-        for result in run.results
+        (result.protocol, result.data, result.held_out): result.score
+        for result in run.current_results
         if result.subject == "encoder" and result.labels_per_class is None and result.metric == "accuracy"
     }
 

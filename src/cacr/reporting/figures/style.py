@@ -1,5 +1,6 @@
 """Style of figures: colours for colour-blind readers, and files for screen and print."""
 
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,15 @@ def plain_axes(axes: Axes, *, x: str, y: str) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def legend(axes: Axes) -> None:
-    """A legend outside of the axes, where it hides nothing."""
-    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+def legend(axes: Axes, of: Iterable[Axes] = ()) -> None:
+    """A legend outside of the axes, where it hides nothing; with ``of``, each line of all these axes is named once."""
+    shared = {
+        label: handle for each in of for handle, label in zip(*each.get_legend_handles_labels(), strict=True)
+    }
+    named = ([*shared.values()], [*shared]) if shared else ()
+    axes.legend(
+        *named, frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0
+    )
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

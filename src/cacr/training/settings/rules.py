@@ -17,7 +17,7 @@ SIZES = (64, 48, 32)
 ENOUGH_STEPS = 300
 """Views are made smaller until this number of steps fits; beyond it, larger views are worth more than more steps. In
 the sweep 48 px with 340 steps is better than 32 px with 700 on the sets that it was chosen on, and as good on others.
-64 px with 200 steps is not better than that on either."""
+64 px with 200 steps is not better than that on either. So it lies between 200 and 340; 300 itself was not run."""
 
 SMALL_IMAGE = 64
 """Largest side of a view, in pixels, for which ``small_alexnet`` is the encoder: the paper trains it at 64 px."""
@@ -27,7 +27,7 @@ NARROW, FULL = 0.25, 1.0
 GPU, or from :data:`LONG` on."""
 
 LONG = 2 * HOUR
-"""Seconds on a CPU; from this time on the encoder has its full width."""
+"""Seconds on a CPU; from this time on the encoder has its full width. No run of the sweep is as long: not measured."""
 
 VIEWS = 5
 """Views per image: the paper's K = 4 positives."""
