@@ -1,6 +1,5 @@
 """What all settings have in common."""
 
-from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
@@ -23,11 +22,10 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _none(cls, values: Any) -> Any:
-        """``none``, as users type it, is None in settings that may be None and are neither a name nor a path."""
+        """``none``, as users type it, is None in settings that may be None."""
         if not isinstance(values, dict):
             return values
-        kinds = {name: get_args(field.annotation) for name, field in cls.named().items()}
-        optional = {name for name, own in kinds.items() if NoneType in own and not {str, Path} & {*own}}
+        optional = {name for name, field in cls.named().items() if NoneType in get_args(field.annotation)}
         return {
             name: None if isinstance(value, str) and value == "none" and name in optional else value
             for name, value in values.items()

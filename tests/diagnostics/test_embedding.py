@@ -51,7 +51,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> tuple[_Looks, Path]:
 
 def _order(images: int) -> torch.Tensor:
     """Numbers of the images in the order in which they are measured."""
-    return torch.from_numpy(numpy_generator("measured images", 0).permutation(images))
+    return torch.from_numpy(numpy_generator("held out", 0).permutation(images))
 
 
 def test_neighbouring_images_are_of_all_classes_also_in_a_folder_of_classes(

@@ -255,11 +255,14 @@ def test_without_a_measurement_before_the_first_step_nothing_is_compared() -> No
 
 def test_a_head_that_cannot_shrink_is_neither_called_shrinking_nor_advised() -> None:
     point = {"negative_distance": 0.01, "positive_distance": 0.01}
-    for rows, name in ((_rows({}, SHRINKING, SHRINKING), None), (_rows({}, point), "collapsed to a point")):
+    for rows, name in (
+        (_rows({}, SHRINKING, SHRINKING), "shrinking"),
+        (_rows({}, point), "collapsed to a point"),
+    ):
         free, held = _judge(rows), _judge(rows, can_shrink=False)
-        assert free is not None and any("head=normed" in advice for advice in free.advice)
-        assert held is None or not any("head=normed" in advice for advice in held.advice)
-        assert held is None or held.verdict == (name or held.verdict) != "shrinking"
+        assert free.verdict == name and any("head=normed" in advice for advice in free.advice)
+        assert not any("head=normed" in advice for advice in held.advice)
+        assert held.verdict == ("healthy" if name == "shrinking" else name)
 
 
 def test_shrinking_is_told_while_it_goes_downhill() -> None:

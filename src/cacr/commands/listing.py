@@ -85,7 +85,7 @@ def _methods() -> Table:
     for name, summary in METHODS.summaries().items():
         method = METHODS[name]
         options = {**method.framework_options, **method.objective_options, **method.settings}
-        made = [method.framework, method.objective, *(f"{n}={v}" for n, v in options.items())]
+        made = [method.framework, method.objective, *(f"{n}={_typed(v)}" for n, v in options.items())]
         table.add_row(name, summary, " ".join(made))
     return table
 

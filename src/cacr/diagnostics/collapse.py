@@ -97,7 +97,7 @@ SPREAD = [
 
 _MORE_DIMENSIONS = [
     _SLOWER,
-    "give near negatives larger weights: a larger t_neg, a lower temperature, --set neg_weights=softmax if it is not",
+    "give near negatives larger weights: a larger t_neg, a lower temperature, or --set neg_weights=softmax",
     "use more negatives: a larger --batch-size, or --set framework=queue",
     "lower --set weight_decay=...; use a wider head: a larger --set dim=...",
 ]

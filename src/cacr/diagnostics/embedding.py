@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from cacr.data import Batch, Loader, Source, StreamSource
+from cacr.data import Batch, Loader, Source
 from cacr.data.captions import without_empty
 from cacr.data.errors import too_many_unreadable
 from cacr.data.order import share
 from cacr.features.encode import centre_view
 from cacr.frameworks import ImageText, gather
-from cacr.randomness import generator, numpy_generator
+from cacr.randomness import generator
 from cacr.training.building.held_out import KEPT_BYTES, MEASURED_AT_ONCE
 from cacr.training.building.job import Training
 from cacr.training.settings.resolve import MEASURED_VIEWS, STRONG_VIEWS
@@ -62,17 +62,6 @@ class Embedded(NamedTuple):
     texts: Tensor | None = None
 
 
-def _mixed(source: Source, most: int, seed: int) -> Source:
-    """At most this number of images in an order that does not follow their classes, as folders do.
-
-    Entropies are measured in blocks of neighbouring images, which must be like batches of the training. A stream keeps
-    its order, because random access is slow.
-    """
-    if isinstance(source, StreamSource):
-        return source.subset(np.arange(min(len(source), most)))
-    return source.subset(numpy_generator("measured images", seed).permutation(len(source))[:most])
-
-
 class HeldOutImages:
     """The images to measure on; image files are cropped once, and all random numbers are always the same.
 
@@ -101,11 +90,9 @@ class HeldOutImages:
             job.views.std,
             device=job.fabric.device,
         )
-        most = len(source)
         if source.image_size is None:  # the crops of files are kept
             each = sum(self.views.channels * view.size**2 for view in self.views.augmentations)
-            most = max(2, MOST_BYTES // each)
-        source = _mixed(source, most, job.settings.seed)
+            source = source.subset(np.arange(min(len(source), max(2, MOST_BYTES // each))))
         self.count = len(source)
         fabric = job.fabric
         # Whole chunks are divided among processes, so that random numbers do not depend on the number of processes.

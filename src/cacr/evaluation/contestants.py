@@ -38,7 +38,9 @@ class Contestant:
     notes: tuple[str, ...] = ()
 
 
-FRESH = "untrained: new random weights, because this file does not contain those that its run started from"
+FRESH = (
+    "untrained: new random weights, because those that the run started from are not stored with the encoder"
+)
 """Note for an encoder of ours outside of its run folder."""
 
 AUTO = ("auto",)

@@ -123,9 +123,9 @@ def _measure(
     """Run one protocol, and store with its score everything that it depends on."""
     score = PROTOCOLS[protocol](task, options)
     data, info = task.data, task.encoder.info
-    loaded = (
-        [*contestant.notes] if task.encoder.loaded is None else [task.encoder.loaded.text, *contestant.notes]
-    )
+    of_encoder = [*contestant.notes]
+    if task.encoder.loaded is not None:
+        of_encoder.insert(0, task.encoder.loaded.text)
     described = {
         name: list(value) if isinstance(value, tuple) else value  # as JSON returns it
         for name, value in asdict(info).items()
@@ -151,7 +151,7 @@ def _measure(
         details=score.details,
         encoder=described,
         training=info.training,
-        notes=[*loaded, *data.notes, *score.notes],
+        notes=[*of_encoder, *data.notes, *score.notes],
         metric=score.metric,
         also=score.also,
         locations=locations(settings),

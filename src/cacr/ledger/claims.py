@@ -11,6 +11,9 @@ FEWEST_SEEDS = 3
 """Number of seeds below which nothing is called confirmed or contradicted: with two seeds, two differences that happen
 to be alike would be enough."""
 
+SMALL = 0.05
+"""Differences below this have four digits."""
+
 TOO_FEW = "not shown, too few seeds"
 
 
@@ -30,12 +33,15 @@ class Judged:
 
     @property
     def words(self) -> str:
-        """The verdict with its numbers, for a table in percent."""
+        """The verdict with its numbers; small ones, such as seconds, have more digits."""
         if self.difference is None:
             return self.verdict
         d = self.difference
         at_scale = f"{self.verdict} at this scale" if self.verdict != "not shown" else self.verdict
-        return f"{at_scale}: {d.mean:+.2f} ({d.low:+.2f} to {d.high:+.2f}, p = {d.p:.2g}, {d.seeds} seeds, {d.test})"
+        mean, low, high = (
+            f"{each:+.{2 if abs(d.mean) >= SMALL else 4}f}" for each in (d.mean, d.low, d.high)
+        )
+        return f"{at_scale}: {mean} ({low} to {high}, p = {d.p:.2g}, {d.seeds} seeds, {d.test})"
 
 
 def judge(

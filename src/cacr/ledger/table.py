@@ -88,9 +88,14 @@ def fill(item: Item, sheet: Sheet, ledger: Ledger, chosen: Mapping[Place, Mappin
 
 
 def _last_values(records: Mapping[Place, Mapping[int, Record]], curve: str) -> dict[Place, dict[int, float]]:
-    """Place -> seed -> the last value of a metric of the training."""
+    """Place -> seed -> the last value of a metric of the training; probes in percent, as the scores of an item."""
+    scale = 100 if curve == "probe" else 1
     return {
-        place: {seed: record.curves[curve][-1][1] for seed, record in own.items() if record.curves.get(curve)}
+        place: {
+            seed: scale * record.curves[curve][-1][1]
+            for seed, record in own.items()
+            if record.curves.get(curve)
+        }
         for place, own in records.items()
     }
 
@@ -158,9 +163,8 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
     chosen = {"base_lr"} if tuned else set()
     given = chosen.union(*(row.settings for row in item.rows))
     ours = in_words({name: MINI[name] for name in OURS if name not in given})
-    equation = any(
-        row.settings.get("objective") == "cacr" and "negatives" not in row.settings for row in item.rows
-    )
+    ours_of_cacr = [row for row in item.rows if row.settings.get("objective") == "cacr"]
+    equation = ours_of_cacr and not any("negatives" in row.settings for row in ours_of_cacr)
     negatives = "negatives of CACR are those of the paper's equation, not of its code; " if equation else ""
     return (
         f"{item.quantity} at the scale mini{instead}, {equal}, {values}; {ours} are ours, not the paper's; {negatives}"
@@ -260,10 +264,8 @@ def _unlike(filled: Filled) -> list[str]:
     """What differs between trainings that should be alike: the digest of a cell does not contain it."""
     lines = []
     for (row, column), records in filled.records.items():
-        values: dict[str, set[str]] = {}
-        for record in records.values():
-            for name, value in record.resolved.items():
-                values.setdefault(name, set()).add(json.dumps(value))
+        names = dict.fromkeys(name for record in records.values() for name in record.resolved)
+        values = {n: {json.dumps(record.resolved.get(n)) for record in records.values()} for n in names}
         if differing := [name for name, own in values.items() if len(own) > 1 and name not in FREE]:
             lines.append(f"Not alike: the seeds of {row}, {column} differ in {', '.join(differing)}.")
     every = [record for records in filled.records.values() for record in records.values()]

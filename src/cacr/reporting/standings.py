@@ -122,7 +122,7 @@ def _name(result: Result) -> tuple[str, int | None]:
 
 def _facts(result: Result) -> dict[str, str]:
     places = dict.fromkeys(Path(place).name or place for place in (result.data, result.test_data))
-    tested = "held out" if result.held_out else "of the test part"
+    tested = "held out" if result.held_out else "not held out"
     facts = {"data": " and ".join(places), "test images": tested}
     facts |= {"seed": str(result.seed), "measured by": result.metric}
     steps = result.training.get("steps")

@@ -72,6 +72,17 @@ def test_at_most_2048_are_measured() -> None:
     assert set(asked.indices) < set(asked.taken)
 
 
+def test_measured_images_do_not_follow_the_order_of_the_data() -> None:
+    """Data is often sorted by class; a measured part of what is held out is then of all classes too."""
+    for part in (
+        hold_out(_images(4000), _settings(held_out=1000)),
+        hold_out(_images(4000), _settings()),
+        hold_out(_images(300), _settings()),
+    ):
+        half, whole = part.indices[: len(part.indices) // 2], len(part.training) + len(part.taken)
+        assert min(half) < whole / 4 and max(half) > 3 * whole / 4
+
+
 def test_all_images_are_measured_where_that_is_asked_for(classes: Path) -> None:
     test = open_source(str(classes), part="test")
     for asked, expected in (("all", len(test)), (2, 2), (10**6, len(test))):

@@ -40,7 +40,8 @@ class HeldOut:
         source: the images to measure on.
         origin: ``test``: from the test part of the data. ``split``: from the data, and not trained on.
             ``training``: also trained on, because there are too few images to hold any out.
-        indices: numbers of the measured images, in the test part or in all images that could be trained on.
+        indices: numbers of the measured images in their order, in the test part or in all images that could be trained
+            on.
         taken: numbers of all images that are not trained on, including ``indices``.
     """
 
@@ -119,7 +120,9 @@ def _stored(source: Source, settings: PretrainSettings, run: RunFolder) -> HeldO
         )
     if origin == "test":
         return _measured_on_test(source, pool, chosen)
-    return _split(source, taken, chosen) if origin == "split" else _measured_on_training(source, settings)
+    if origin == "split":
+        return _split(source, taken, chosen)
+    return HeldOut(source, source.subset(chosen), "training", chosen.tolist(), [])
 
 
 def _default_count(images: int) -> int:
@@ -160,7 +163,11 @@ def _test_part(settings: PretrainSettings) -> Source | None:
 
 
 def _draw(source: Source, count: int, seed: int) -> Indices:
-    """Ascending numbers of images chosen by the seed; the last images of a stream, because random access is slow."""
+    """Numbers of images chosen by the seed; the last images of a stream, because random access is slow.
+
+    They are not in order: folders of classes are, and entropies are measured in blocks of neighbouring images, which
+    must be like batches of the training.
+    """
     if isinstance(source, StreamSource):
         return np.arange(len(source) - count, len(source))
-    return np.sort(numpy_generator("held out", seed).permutation(len(source))[:count])
+    return numpy_generator("held out", seed).permutation(len(source))[:count]

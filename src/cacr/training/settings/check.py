@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any, get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -128,7 +129,9 @@ def _parse(options: dict[str, Any], thing: type | None) -> tuple[dict[str, Any],
     types = get_type_hints(thing.__init__, include_extras=True)  # type: ignore[misc]
     parsed, problems = {name: value for name, value in options.items() if value != "auto"}, []
     for name, value in parsed.items():
-        if name in types:
+        if value == "none" and NoneType in get_args(types.get(name)):
+            parsed[name] = None
+        elif name in types:
             try:
                 parsed[name] = TypeAdapter(types[name]).validate_python(value)
             except ValidationError as error:
