@@ -163,8 +163,8 @@ def _head(item: Item, scale: Scale, match: Match, tuned: bool) -> str:
     chosen = {"base_lr"} if tuned else set()
     given = chosen.union(*(row.settings for row in item.rows))
     ours = in_words({name: MINI[name] for name in OURS if name not in given})
-    ours_of_cacr = [row for row in item.rows if row.settings.get("objective") == "cacr"]
-    equation = ours_of_cacr and not any("negatives" in row.settings for row in ours_of_cacr)
+    cacr_rows = [row for row in item.rows if row.settings.get("objective") == "cacr"]
+    equation = bool(cacr_rows) and not any("negatives" in row.settings for row in cacr_rows)
     negatives = "negatives of CACR are those of the paper's equation, not of its code; " if equation else ""
     return (
         f"{item.quantity} at the scale mini{instead}, {equal}, {values}; {ours} are ours, not the paper's; {negatives}"
